@@ -14,15 +14,15 @@ WEB_FILES := "app/web/**/*.{js,css,d.ts}" "tests/web/**/*.ts" "tests/clients/*.m
 	"tests/frontends/*.mjs" "tests/frontends/pages/*.jsx" \
 	"clients/typescript/**/*.{ts,json}"
 ARGS ?=
-# In the order of the directories: the long files come first, and all processes end together. Four, because
-# many tests wait. The report has the durations that tests/flaky reads.
-PYTEST_ARGS ?= -n 4 --dist loadfile --no-loadscope-reorder --junitxml=.pytest_cache/$@.xml
+# In the order of the directories: the long files come first, and all processes end together. Three, because
+# many tests wait, and each spends 20 s of CPU before its first test. The report has the durations that tests/flaky reads.
+PYTEST_ARGS ?= -n 3 --dist loadfile --no-loadscope-reorder --junitxml=.pytest_cache/$@.xml
 
 # Where it is set, each process of the tests compiles all packages anew: 3 s for one that runs tests.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help package demo test-fast test test-long rehearse check format format-check lint types imports web web-check web-format client-types serve migration benchmark lock clean
+.PHONY: help package pictures demo test-fast test test-long rehearse check format format-check lint types imports web web-check web-format client-types serve migration benchmark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ check: $(READY) ## format, lint, types and import contracts
 # A variable for each package that can be rehearsed.
 CANDIDATES = $(SDK:%=claude-agent-sdk==%) $(ANTHROPIC:%=anthropic==%) $(MCP:%=mcp==%) \
 	$(AG_UI:%=ag-ui-protocol==%) $(GENAI_PRICES:%=genai-prices==%)
+
+pictures: $(READY) ## draw the pictures of the documents anew, from the demo
+	$(BIN)/python -m app demo --once --svg docs/demo.svg
+	$(BIN)/python -m tests.browser.pictures
 
 rehearse: $(READY) ## what a new release changes: make rehearse SDK=0.2.190 (ANTHROPIC, MCP, AG_UI, GENAI_PRICES)
 	@test -n "$(strip $(CANDIDATES))" || { echo "say what to rehearse: make rehearse SDK=0.2.190"; exit 2; }

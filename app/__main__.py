@@ -3,11 +3,13 @@
 from app.platform.server.imports import without_garbage_collection
 
 with without_garbage_collection():
+    from app.cli.logs import configure_logs
     from app.cli.main import app
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; what it logs goes to standard error, so that programs can read what it prints."""
+    configure_logs()
     app()
 
 

@@ -37,14 +37,10 @@ from benchmarks.variants import CLAUDE, MESSAGES, MODEL, PROMPT
 
 STEPS = {
     "HASH api_keys": "authenticated: the API key was read",
-    "LOCK api_keys": "the key cannot be revoked until the run is stored",
-    "SELECT storage_changes": "the account's quota was checked",
-    "INSERT runs": "the run is stored, with its slot",
-    "SELECT credit_accounts": "credit was reserved, or there is no limit",
+    "INSERT runs": "everything was checked, and the run is stored with its place",
     "LOCK credit_accounts": "the reservation was adjusted to the request",
     "UPDATE runs": "the end and the events are stored",
     "INSERT charge_receipts": "the receipt is stored and debited",
-    "SELECT credit_ledger": "what was reserved and not spent was looked up",
 }
 """What the statements of a run are for."""
 

@@ -11,6 +11,7 @@ import app.billing.receipts.open_messages.tables
 import app.billing.receipts.tables
 import app.billing.reports.tables
 import app.platform.audit.tables
+import app.runs.conversations.sharing.tables
 import app.runs.tables
 import app.tools.mcp.oauth.tables
 import app.webhooks.tables  # noqa: F401 - each import adds its tables to the metadata

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Balance as Balance,
         Receipt as Receipt,
         ReceiptLine as ReceiptLine,
+        TopUp as TopUp,
         UsageItem as UsageItem,
         UsageReport as UsageReport,
         UsageSums as UsageSums,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     )
     from runtally.accounts.types import (
         Account as Account,
+        AccountBalance as AccountBalance,
         ApiKey as ApiKey,
         AuditEntry as AuditEntry,
     )
@@ -122,7 +124,9 @@ if TYPE_CHECKING:
         Conversation as Conversation,
         ConversationFiles as ConversationFiles,
         ConversationMessage as ConversationMessage,
+        CreatedShare as CreatedShare,
         Evidence as Evidence,
+        Feedback as Feedback,
         FileChange as FileChange,
         FileChanges as FileChanges,
         FinalUsage as FinalUsage,
@@ -137,7 +141,9 @@ if TYPE_CHECKING:
         RunFile as RunFile,
         RunPreview as RunPreview,
         SentMessage as SentMessage,
+        Share as Share,
         StartedRun as StartedRun,
+        Suggestion as Suggestion,
         ToolDescription as ToolDescription,
     )
 
@@ -146,10 +152,10 @@ _PLACES = {
     "runtally.tools.result": ("ToolResult",),
     "runtally.tools.tool": ("HookContext", "Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
     "runtally.protocol.billing": (
-        *("Balance", "Receipt", "ReceiptLine", "UsageItem", "UsageReport", "UsageSums"),
+        *("Balance", "Receipt", "ReceiptLine", "TopUp", "UsageItem", "UsageReport", "UsageSums"),
     ),
     "runtally.accounts.budgets": ("Budget",),
-    "runtally.accounts.types": ("Account", "ApiKey", "AuditEntry"),
+    "runtally.accounts.types": ("Account", "AccountBalance", "ApiKey", "AuditEntry"),
     "runtally.async_client": ("AsyncClient",),
     "runtally.client": ("Client",),
     "runtally.client_tools": ("ClientTool",),
@@ -170,9 +176,9 @@ _PLACES = {
     "runtally.types": (
         *("Approval", "Batch", "BatchPreview", "BatchResult", "FileChange", "FileChanges", "Forecast"),
         *("Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
-        *("ConversationFiles", "Evidence", "Grant", "LanguageModel", "Run"),
-        *("RunBilling", "RunFailed", "RunFile", "RunPreview", "SentMessage", "StartedRun"),
-        "ToolDescription",
+        *("ConversationFiles", "CreatedShare", "Evidence", "Feedback", "Grant", "LanguageModel", "Run"),
+        *("RunBilling", "RunFailed", "RunFile", "RunPreview", "SentMessage", "StartedRun", "Suggestion"),
+        *("Share", "ToolDescription"),
     ),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

@@ -38,6 +38,7 @@ from runtally.streams import RunStream
 from runtally.types import (
     Approval,
     Evidence,
+    Feedback,
     Graph,
     GraphFinal,
     LanguageModel,
@@ -161,6 +162,10 @@ class Client:
     def archive(self, run_id: str, form: Literal["zip", "tar"] = "zip") -> bytes:
         """All files of a run's workspace as one archive."""
         return self.call(calls.read_archive(run_id, form))
+
+    def give_feedback(self, run_id: str, rating: Literal["up", "down"], note: str | None = None) -> Feedback:
+        """Keep what a person thinks of the answer of a run, in place of what they thought before."""
+        return self.call(calls.give_feedback(run_id, rating, note))
 
     def change(self, run_id: str, *, permission_mode: str) -> None:
         """Change how further tool calls of a run are decided, within what its graph allows."""

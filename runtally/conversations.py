@@ -1,14 +1,23 @@
 """Conversations and AsyncConversations: the conversations of an account."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import datetime
 from functools import partial
-from typing import Unpack
+from typing import Literal, Unpack
 
 from runtally.options import ConversationFilters
 from runtally.protocol import calls
 from runtally.protocol.call import AsyncSend, Send
 from runtally.protocol.pages import each, each_async
-from runtally.types import Branch, Conversation, ConversationFiles, ConversationMessage, Grant
+from runtally.types import (
+    Branch,
+    Conversation,
+    ConversationFiles,
+    ConversationMessage,
+    CreatedShare,
+    Grant,
+    Share,
+)
 
 
 class Conversations:
@@ -28,6 +37,37 @@ class Conversations:
     def messages(self, state_key: str) -> Iterator[ConversationMessage]:
         """Its messages, tool calls and results, oldest first."""
         return each(self._send, partial(calls.list_conversation_messages, state_key))
+
+    def change(
+        self,
+        state_key: str,
+        *,
+        title: str | None = None,
+        pinned: bool | None = None,
+        archived: bool | None = None,
+    ) -> Conversation:
+        """Rename, pin or archive it; None stays as it is."""
+        return self._send(calls.change_conversation(state_key, title=title, pinned=pinned, archived=archived))
+
+    def export(self, state_key: str, format_: Literal["markdown", "json"] = "markdown") -> bytes:
+        """All its messages as one document."""
+        return self._send(calls.export_conversation(state_key, format_))
+
+    def share(
+        self, state_key: str, *, expires_at: datetime | None = None, with_tool_calls: bool = False
+    ) -> CreatedShare:
+        """A link by which anybody reads what it has now, for 30 days by default; needs `runs:share`."""
+        return self._send(
+            calls.create_share(state_key, expires_at=expires_at, with_tool_calls=with_tool_calls)
+        )
+
+    def shares(self, state_key: str) -> Sequence[Share]:
+        """Its links that have not expired, newest first."""
+        return self._send(calls.list_shares(state_key)).items
+
+    def revoke_share(self, state_key: str, share_id: str) -> None:
+        """End a link at once."""
+        self._send(calls.revoke_share(state_key, share_id))
 
     def fork(self, state_key: str, *, at: str | None = None, new_key: str | None = None) -> Conversation:
         """Copy it up to and including the run `at`, or whole."""
@@ -54,7 +94,7 @@ class Conversations:
         return self._send(calls.return_to_branch(state_key, branch_id)).items
 
     def delete(self, state_key: str) -> None:
-        """Delete its transcript; its runs and receipts stay."""
+        """Delete its transcript, with its share links; its runs and receipts stay."""
         self._send(calls.delete_conversation(state_key))
 
 
@@ -75,6 +115,39 @@ class AsyncConversations:
     def messages(self, state_key: str) -> AsyncIterator[ConversationMessage]:
         """Its messages, tool calls and results, oldest first."""
         return each_async(self._send, partial(calls.list_conversation_messages, state_key))
+
+    async def change(
+        self,
+        state_key: str,
+        *,
+        title: str | None = None,
+        pinned: bool | None = None,
+        archived: bool | None = None,
+    ) -> Conversation:
+        """Rename, pin or archive it; None stays as it is."""
+        return await self._send(
+            calls.change_conversation(state_key, title=title, pinned=pinned, archived=archived)
+        )
+
+    async def export(self, state_key: str, format_: Literal["markdown", "json"] = "markdown") -> bytes:
+        """All its messages as one document."""
+        return await self._send(calls.export_conversation(state_key, format_))
+
+    async def share(
+        self, state_key: str, *, expires_at: datetime | None = None, with_tool_calls: bool = False
+    ) -> CreatedShare:
+        """A link by which anybody reads what it has now, for 30 days by default; needs `runs:share`."""
+        return await self._send(
+            calls.create_share(state_key, expires_at=expires_at, with_tool_calls=with_tool_calls)
+        )
+
+    async def shares(self, state_key: str) -> Sequence[Share]:
+        """Its links that have not expired, newest first."""
+        return (await self._send(calls.list_shares(state_key))).items
+
+    async def revoke_share(self, state_key: str, share_id: str) -> None:
+        """End a link at once."""
+        await self._send(calls.revoke_share(state_key, share_id))
 
     async def fork(
         self, state_key: str, *, at: str | None = None, new_key: str | None = None
@@ -103,5 +176,5 @@ class AsyncConversations:
         return (await self._send(calls.return_to_branch(state_key, branch_id))).items
 
     async def delete(self, state_key: str) -> None:
-        """Delete its transcript; its runs and receipts stay."""
+        """Delete its transcript, with its share links; its runs and receipts stay."""
         await self._send(calls.delete_conversation(state_key))

@@ -19,7 +19,7 @@ class Message(TypedDict):
 Prompt: TypeAlias = str | Sequence[Message] | None
 """The prompt: one text, or messages of which the last one is the user's.
 
-None only with `fork_from`: the messages of that run are answered again.
+None only with `input`, or with `fork_from`: the messages of that run are answered again.
 """
 
 
@@ -42,6 +42,8 @@ class RunOptions(TypedDict, total=False):
 
     run_id: str
     """Made by the client if omitted. Starting a run with the id of another joins that run."""
+    input: Mapping[str, Any]
+    """In place of a prompt: what the graph's own `input` describes."""
     model: str
     tool_ids: Sequence[str]
     state_key: str
@@ -124,6 +126,8 @@ class ConversationFilters(TypedDict, total=False):
 
     q: str
     """Words in the title, a message or an answer: all of them, `"a phrase"`, `or`, `-without`."""
+    pinned: bool
+    archived: bool
     end_user: str
     tag: str
     """Name and value: `team:search`."""
@@ -159,6 +163,7 @@ class UsageOptions(TypedDict, total=False):
 
 
 _JSON_NAMES = {
+    "input": "input",
     "model": "model",
     "tool_ids": "toolIds",
     "state_key": "stateKey",
@@ -223,8 +228,8 @@ def moment(at: datetime) -> str:
 
 def _messages(prompt: Prompt, given: Mapping[str, Any]) -> dict[str, Any]:
     if prompt is None:
-        if "fork_from" not in given:
-            raise TypeError("a run needs a prompt, or fork_from: the run whose messages are answered again")
+        if "input" not in given and "fork_from" not in given:
+            raise TypeError("a run needs a prompt, an input, or fork_from: the run that is answered again")
         return {}
     return {"messages": [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import AwareDatetime
 
@@ -100,6 +100,14 @@ class Evidence(Model):
     content: dict[str, Any]
 
 
+class Feedback(Model):
+    """What a person thinks of the answer of a run."""
+
+    rating: Literal["up", "down"]
+    note: str | None = None
+    at: AwareDatetime
+
+
 class Run(Model):
     """The state of a run. `final` is None until it has ended, `billing` without `receipts:read`."""
 
@@ -116,6 +124,7 @@ class Run(Model):
     end_user: str | None = None
     tags: Mapping[str, str] | None = None
     metadata: Mapping[str, str] | None = None
+    feedback: Feedback | None = None
     billing: RunBilling | None = None
 
 
@@ -213,10 +222,30 @@ class Conversation(Model):
     forked_from: str | None = None
     forked_at: str | None = None
     branches: int = 1
+    pinned: bool = False
+    archived: bool = False
     created_at: AwareDatetime
     updated_at: AwareDatetime
     found_in_run: str | None = None
     """In a list, the newest run with what was searched for; None: it is in the title."""
+
+
+class Share(Model):
+    """A link by which anybody reads a conversation, up to its run `last_run`."""
+
+    id: str
+    last_run: str
+    with_tool_calls: bool
+    api_key_id: str
+    created_at: AwareDatetime
+    expires_at: AwareDatetime
+
+
+class CreatedShare(Share):
+    """A new link; `url` and its `token` cannot be retrieved later."""
+
+    url: str
+    token: str
 
 
 class ConversationFiles(Model):
@@ -231,6 +260,7 @@ class Branch(Model):
 
     branch_id: str
     forked_from_run: str | None = None
+    forked_from_branch: str | None = None
     runs: int
     last_run: str | None = None
     created_at: AwareDatetime
@@ -295,12 +325,29 @@ class ConversationMessage(Model):
     error: str | None = None
     finish_reason: str | None = None
     cost_usd: Decimal | None = None
+    feedback: Feedback | None = None
+
+
+class Suggestion(Model):
+    """A message that people may begin with, and what to show for it."""
+
+    title: str
+    message: str
 
 
 class Graph(Model):
     """A graph that runs can name."""
 
     id: str
+    title: str | None = None
+    """What people call it; None from a server that has no titles yet."""
+    icon: str | None = None
+    """An emoji."""
+    suggestions: tuple[Suggestion, ...] = ()
+    input: dict[str, Any] | None = None
+    """The JSON schema of the `input` that a run may have in place of a prompt."""
+    output: dict[str, Any] | None = None
+    """The JSON schema of answers, if a run has none of its own."""
     description: str
     provider: str
     model: str | None = None

@@ -1,13 +1,12 @@
 """What tests of batches need: lines, and a batch that is posted and followed to its end."""
 
-import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx
 
-from tests.patience import PATIENCE_S
+from tests.patience import until_shown
 
 JSON_LINES = {"Content-Type": "application/jsonl"}
 
@@ -41,12 +40,8 @@ async def created(http: httpx.AsyncClient, lines: Iterable[Mapping[str, Any]], *
 
 async def ended(http: httpx.AsyncClient, path: str) -> dict[str, Any]:
     """The batch, once it has ended."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            batch: dict[str, Any] = (await http.get(path)).raise_for_status().json()
-            if batch["endedAt"] is not None:
-                return batch
-            await asyncio.sleep(0.05)
+    batch: dict[str, Any] = await until_shown(http, path, lambda batch: batch["endedAt"] is not None)
+    return batch
 
 
 async def results(http: httpx.AsyncClient, path: str) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import structlog
 
 from app.auth.records import Credential
 from app.errors import Unauthenticated
+from app.ids import ApiKeyId
 from app.platform.background import forever
 from app.requests.principal import Principal
 
@@ -61,6 +62,10 @@ class CredentialMonitor:
                 self._remove(credential, scope)
         if scope.cancelled_caught:
             raise CredentialRevoked
+
+    async def is_usable(self, key_id: ApiKeyId) -> bool:
+        """Whether a key has not ended and its account is not suspended; raises `Unavailable`."""
+        return bool(await self._find_valid({Credential(key_id, None)}))
 
     async def watch(self) -> None:
         """Check until cancelled; sends no query while nothing is open."""

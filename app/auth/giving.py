@@ -35,9 +35,16 @@ def new_terms(giver: Principal | None, key_id: ApiKeyId, options: KeyOptions) ->
     expires_at = options.get("expires_at")
     if expires_at is not None and expires_at <= datetime.now(UTC):
         raise Invalid.field("expiresAt", "must be in the future")
-    limit = KeyLimit(key_id, options.get("requests_per_minute"), options.get("concurrent_runs"))
-    if _is_above(limit.requests_per_minute, own.requests_per_minute) or _is_above(
-        limit.concurrent_runs, own.concurrent_runs
+    limit = KeyLimit(
+        key_id,
+        options.get("requests_per_minute"),
+        options.get("concurrent_runs"),
+        options.get("tokens_per_minute"),
+    )
+    if (
+        _is_above(limit.requests_per_minute, own.requests_per_minute)
+        or _is_above(limit.concurrent_runs, own.concurrent_runs)
+        or _is_above(limit.tokens_per_minute, own.tokens_per_minute)
     ):
         raise ExceedsOwnRights.at("limits")
     wanted = KeyTerms(

@@ -30,6 +30,7 @@ def _shown(key: KeyRecord) -> dict[str, object]:
         "models": terms.models,
         "requestsPerMinute": terms.requests_per_minute,
         "concurrentRuns": terms.concurrent_runs,
+        "tokensPerMinute": terms.tokens_per_minute,
         # Without the end user, who may be erased.
         "labels": terms.labels and terms.labels.model_dump(by_alias=True, exclude={"end_user"}),
     }

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypedDict
 from app.auth.roles import OWN_ONLY
 from app.ids import AccountId, ApiKeyId
 from app.platform.issuers.persons import Role
+from app.platform.storage.records import Retention
 from app.requests.attribution import KeyLabels
 from app.requests.principal import KeyTerms, Principal, Scope
 
@@ -64,6 +65,7 @@ class KeyOptions(TypedDict, total=False):
     models: Sequence[str] | None
     requests_per_minute: int | None
     concurrent_runs: int | None
+    tokens_per_minute: int | None
     labels: KeyLabels | None
 
 
@@ -75,6 +77,8 @@ class AccountRecord:
     name: str
     created_at: datetime
     suspended_at: datetime | None
+    retention: Retention
+    """Its own; what it does not limit is kept as by default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """SQL for accounts and API keys."""
 
 from collections.abc import Collection
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -16,6 +16,7 @@ from app.auth.tables import accounts, api_keys, browser_sessions
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
+from app.platform.storage.records import Retention
 from app.requests.attribution import KeyLabels
 from app.requests.principal import KeyLimit, KeyTerms
 
@@ -45,13 +46,13 @@ async def insert_account(tx: Transaction, name: str) -> AccountRecord | None:
         .returning(*_ACCOUNT)
     )
     row = inserted.mappings().one_or_none()
-    return None if row is None else AccountRecord(**row)
+    return None if row is None else _account_record(row)
 
 
 async def lock_account(tx: Transaction, account_id: AccountId) -> AccountRecord:
     """The account, which no other transaction can change before this one ends."""
     statement = _ACCOUNTS.where(accounts.c.id == account_id).with_for_update()
-    return AccountRecord(**(await tx.execute(statement)).mappings().one())
+    return _account_record((await tx.execute(statement)).mappings().one())
 
 
 async def update_account(
@@ -65,19 +66,25 @@ async def update_account(
         .values(name=name, suspended_at=suspended_at)
         .returning(*_ACCOUNT)
     )
-    return AccountRecord(**changed.mappings().one())
+    return _account_record(changed.mappings().one())
+
+
+async def update_retention(tx: Transaction, account_id: AccountId, retention: Retention) -> None:
+    """Set for how long an account's contents are kept."""
+    values = {"retention": retention.days or null()}
+    await tx.execute(update(accounts).where(accounts.c.id == account_id).values(values))
 
 
 async def find_account(reader: Reader, name: str) -> AccountRecord | None:
     """The account with this name."""
     row = (await reader.execute(_ACCOUNTS.where(accounts.c.name == name))).mappings().one_or_none()
-    return None if row is None else AccountRecord(**row)
+    return None if row is None else _account_record(row)
 
 
 async def find_accounts(reader: Reader, page: PageRequest) -> list[AccountRecord]:
     """A page of accounts, newest first."""
     statement = page_of(_ACCOUNTS, page, at=accounts.c.created_at, id_=accounts.c.id)
-    return [AccountRecord(**row) for row in (await reader.execute(statement)).mappings()]
+    return [_account_record(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def find_provider_profiles(reader: Reader) -> dict[str, AccountId]:
@@ -222,7 +229,7 @@ async def record_key_use(tx: Transaction, key_id: ApiKeyId, *, if_older_than: ti
     )
 
 
-_ACCOUNT = (accounts.c.id, accounts.c.name, accounts.c.created_at, accounts.c.suspended_at)
+_ACCOUNT = [accounts.c[field.name] for field in fields(AccountRecord)]
 _ACCOUNTS = select(*_ACCOUNT)
 
 _KEYS = select(
@@ -265,6 +272,10 @@ def _terms_of(row: RowMapping) -> KeyTerms:
 
 def _term_values(terms: KeyTerms) -> dict[str, Any]:
     limits = [{**asdict(limit), "of": str(limit.of)} for limit in terms.limits]
+    for limit in limits:
+        if limit["tokens_per_minute"] is None:
+            # The release before knows no such limit, and the other keys.
+            del limit["tokens_per_minute"]
     return {
         "expires_at": terms.expires_at,
         "graphs": None if terms.graphs is None else list(terms.graphs),
@@ -279,6 +290,10 @@ def key_fields(row: RowMapping) -> dict[str, Any]:
     of_terms = {column.name for column in TERMS}
     plain = {name: row[name] for name in row if name not in of_terms}
     return {**plain, "scopes": tuple(row["scopes"]), "terms": _terms_of(row)}
+
+
+def _account_record(row: RowMapping) -> AccountRecord:
+    return AccountRecord(**{**row, "retention": Retention.of(row["retention"])})
 
 
 def _key_record(row: RowMapping) -> KeyRecord:

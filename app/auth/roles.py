@@ -8,11 +8,11 @@ from app.requests.principal import Scope
 
 ROLES: Final[Mapping[Role, tuple[Scope, ...]]] = {
     "viewer": ("runs:read", "receipts:read"),
-    "user": ("runs:write", "runs:read"),
+    "user": ("runs:write", "runs:read", "runs:share"),
     "billing": ("receipts:read",),
     # All that concerns the account alone.
     "admin": (
-        *("runs:write", "runs:read", "runs:approve", "runs:audit", "external:write"),
+        *("runs:write", "runs:read", "runs:approve", "runs:share", "runs:audit", "external:write"),
         *("receipts:read", "keys:write", "budgets:write"),
     ),
 }

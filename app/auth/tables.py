@@ -13,6 +13,7 @@ accounts = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("provider_profile_id", Text, comment="The provider's user profile"),
     Column("suspended_at", UtcDateTime),
+    Column("retention", JSONB, comment="Days by kind; null or missing: as by default"),
 )
 Index("uq_accounts_provider_profile_id", accounts.c.provider_profile_id, unique=True)
 

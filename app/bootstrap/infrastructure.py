@@ -3,7 +3,6 @@
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -97,12 +96,6 @@ class Infrastructure:
     def objects(self) -> Objects:
         """Where large contents are."""
         return self.sessions.contents.objects
-
-    @property
-    def retention(self) -> timedelta | None:
-        """How long the contents of ended runs and batches are stored; None: for ever."""
-        days = self.settings.retention_days
-        return timedelta(days=days) if days else None
 
     def require_ready(self) -> None:
         """Raise `Overloaded` or `JournalUnavailable` while this process should start no run."""

@@ -8,6 +8,7 @@ import anyio
 from app.auth.accounts import Accounts
 from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.runs import OpenedRuns
+from app.bootstrap.storage import default_retention
 from app.runs.batches.records import BatchConfig
 from app.runs.batches.requests import BatchRequests
 from app.runs.batches.service import BatchService
@@ -67,7 +68,7 @@ async def open_schedules(
         storage=infra.storage,
         require_active_key=accounts.require_active_key,
         on_created=batch_worker.wake,
-        keep=infra.retention,
+        by_default=default_retention(infra.settings),
     )
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)

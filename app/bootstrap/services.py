@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TypeAlias
 
 import structlog
@@ -30,6 +29,7 @@ from app.bootstrap.metrics.exposition import database_parts, open_exposition
 from app.bootstrap.roles import Role
 from app.bootstrap.runs import OpenedRuns, open_runs
 from app.bootstrap.schedules import open_schedules
+from app.bootstrap.storage import default_retention
 from app.bootstrap.webhooks import open_webhooks
 from app.executors.aggregator import ExecutorAggregator, PreviewerAggregator
 from app.executors.claude_agent.launching.idle_watch import IdleWatch
@@ -52,6 +52,7 @@ from app.runs.chats import ChatRuns
 from app.runs.client_tools.service import ClientToolRuns
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
+from app.runs.conversations.sharing.service import ConversationShares
 from app.runs.deletion.service import RunDeletion
 from app.runs.dispatch.port import Dispatcher
 from app.runs.erasure.service import Erasures
@@ -153,6 +154,11 @@ class Services:
     def stateless_chats(self) -> StatelessChats:
         """`chats`, for clients that post all messages with each request."""
         return StatelessChats(self.database, self.chats, self.conversations)
+
+    @property
+    def shares(self) -> ConversationShares:
+        """The share links of conversations."""
+        return ConversationShares(self.database, self.conversations.history, self.credentials.is_usable)
 
     @property
     def chains(self) -> AccountChains:
@@ -359,21 +365,14 @@ def _start_agent(infra: Infrastructure, agent: Agent, accounts: Accounts) -> Rea
 
 
 def _open_contents(infra: Infrastructure, opened: OpenedRuns) -> RunDeletion:
-    settings = infra.settings
     contents = RunDeletion(
         infra.database,
         storage=infra.storage,
         delete_unused=opened.conversations.delete_unused,
-        keep=infra.retention,
-        keep_events=_days(settings.events_retention_days),
-        keep_conversations=_days(settings.transcripts_retention_days),
+        by_default=default_retention(infra.settings),
     )
     infra.tasks.start_soon(contents.sweep)
     return contents
-
-
-def _days(number: int) -> timedelta | None:
-    return timedelta(days=number) if number else None
 
 
 def _open_erasures(

@@ -19,6 +19,7 @@ from app.platform.objects.storage import ObjectStorage
 from app.platform.postgres.passwords import PasswordCommand, PasswordFile, PasswordSource
 from app.platform.read_side import ReadSide
 from app.platform.settings import Settings, SettingsError
+from app.platform.storage.records import Retention
 
 _WRITTEN_BYTES = 64 * 1024
 """Written to the data directory to find out whether there is space."""
@@ -73,12 +74,12 @@ async def _database(
             yield await stack.enter_async_context(operators_database(settings, process_id))
             return
         server = await stack.enter_async_context(embedded(settings.data_dir))
-        yield await stack.enter_async_context(_migrated(server.url, process_id))
+        yield await stack.enter_async_context(_migrated(server.url, settings.database_pool_size, process_id))
 
 
 @asynccontextmanager
-async def _migrated(url: str, process_id: UUID | None) -> AsyncIterator[Database]:
-    database = await Database.open(url, process_id=process_id)
+async def _migrated(url: str, pool_size: int, process_id: UUID | None = None) -> AsyncIterator[Database]:
+    database = await Database.open(url, pool_size=pool_size, process_id=process_id)
     try:
         await database.migrate()
         yield database
@@ -91,7 +92,7 @@ async def embedded_database(settings: Settings) -> AsyncIterator[str]:
     """The URL of an embedded database, which is migrated, for several processes."""
     require_data_directory(settings)
     async with EmbeddedPostgres.start(settings.data_dir) as server:
-        async with _migrated(server.url, None):
+        async with _migrated(server.url, settings.database_pool_size):
             pass
         yield server.url
 
@@ -105,6 +106,7 @@ async def operators_database(settings: Settings, process_id: UUID | None = None)
         settings.database_url,
         direct_url=settings.database_direct_url,
         password=_password_of(settings),
+        pool_size=settings.database_pool_size,
         process_id=process_id,
     )
     try:
@@ -121,7 +123,9 @@ async def open_read_side(settings: Settings, primary: Database) -> AsyncIterator
         return
     if settings.database_url is None:
         raise SettingsError("DATABASE_READ_URL needs DATABASE_URL: it leads to a replica of that database.")
-    replica = Database.replica(settings.database_read_url, _password_of(settings))
+    replica = Database.replica(
+        settings.database_read_url, _password_of(settings), pool_size=settings.database_pool_size
+    )
     try:
         reading = ReadSide(primary, replica)
         await reading.check()
@@ -160,3 +164,9 @@ def open_sealer(settings: Settings, database: Database) -> ChainSealer:
 def open_witness(settings: Settings) -> HeadWitness:
     """What servers with this data directory remember of the chains."""
     return HeadWitness(settings.data_dir.absolute() / "chain-heads.json")
+
+
+def default_retention(settings: Settings) -> Retention:
+    """For how long contents are kept where their account does not say less."""
+    days = settings.retention_days, settings.events_retention_days, settings.transcripts_retention_days
+    return Retention(*(each or None for each in days))

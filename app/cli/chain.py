@@ -15,6 +15,7 @@ from app.billing.chain.verification import verify
 from app.billing.chain.verifier import PublicKeys, read_public_keys
 from app.billing.statements.verification import wrong_statements
 from app.bootstrap.storage import attach_database, open_sealer, open_witness
+from app.cli.terminal import working
 from app.errors import Invalid
 from app.platform.settings import Settings
 
@@ -39,13 +40,25 @@ def show_public_keys(settings: Settings, console: Console) -> None:
     console.print("".join(_key(settings).public_pems.values()), end="", markup=False, soft_wrap=True)
 
 
-async def seal(settings: Settings, console: Console) -> None:
+async def seal(settings: Settings, console: Console, *, as_json: bool = False) -> None:
     """Sign a root now and print its hash."""
     _key(settings)
     async with attach_database(settings) as database:
         root = await open_sealer(settings, database).seal()
         status = await seal_status(database)
     newest = root or status.newest
+    if as_json:
+        found = (
+            None
+            if newest is None
+            else {
+                "number": newest.number,
+                "madeAt": newest.made_at.isoformat(),
+                "hash": root_hash(newest.statement),
+            }
+        )
+        console.print_json(data={"root": found, "unsealed": status.unsealed})
+        return
     if newest is not None:
         console.print(f"Root {newest.number} of {newest.made_at:%Y-%m-%d %H:%M:%S} UTC")
         console.print(root_hash(newest.statement), soft_wrap=True)
@@ -65,13 +78,18 @@ async def export_chain(settings: Settings, output: TextIO, account: str | None) 
 
 
 async def verify_database(
-    settings: Settings, console: Console, *, keys: list[Path], earlier: list[Path]
+    settings: Settings, console: Console, *, keys: list[Path], earlier: list[Path], as_json: bool = False
 ) -> bool:
     """Check chains and statements and print what was found; returns whether all is as it was written."""
     trusted, exports = _trusted(settings, keys), _read_exports(earlier)
-    async with attach_database(settings) as database:
-        found = await verify(database, trusted, earlier=exports, remembered=open_witness(settings).heads)
-        findings = [*found.findings, *await wrong_statements(database, trusted)]
+    with working("Reading all chains…"):
+        async with attach_database(settings) as database:
+            heads = open_witness(settings).heads
+            found = await verify(database, trusted, earlier=exports, remembered=heads)
+            findings = [*found.findings, *await wrong_statements(database, trusted)]
+    if as_json:
+        console.print_json(data={"ok": not findings, "summary": found.summary, "findings": findings})
+        return not findings
     for line in (*found.summary, *_COVERED):
         console.print(line, markup=False, soft_wrap=True)
     for finding in findings[:_MOST_SHOWN]:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Unpack
 
 from rich.console import Console
-from rich.table import Table
 
+from app.cli.terminal import print_rows, working
 from runtally import AsyncClient, Event, Receipt, TextDelta, ThinkingDelta, UnknownEvent
 from runtally.options import Prompt, RunOptions
 from runtally.protocol.call import Call
@@ -24,29 +24,39 @@ _RECEIPT_COLUMNS = {
 _NEWEST = 50
 
 
-async def run_graph(console: Console, graph: str, prompt: str) -> None:
+async def run_graph(console: Console, graph: str, prompt: str, *, as_json: bool = False) -> None:
     """Run a graph on the server of the environment and print its events."""
     async with AsyncClient() as client:
-        await show_run(client, console, graph, prompt)
+        await show_run(client, console, graph, prompt, as_json=as_json)
 
 
-async def show_receipts(console: Console, run_id: str | None) -> None:
+async def show_receipts(console: Console, run_id: str | None, *, as_json: bool = False) -> None:
     """Print the receipts of a run, oldest first, or the newest of the account."""
     async with AsyncClient() as client:
-        console.print(receipts_table(await _receipts(client, run_id)))
+        found = await _receipts(client, run_id)
+    if as_json:
+        console.print_json(data=[receipt.model_dump(mode="json", by_alias=True) for receipt in found])
+    else:
+        print_receipts(console, found)
 
 
 async def export(output: BinaryIO, name: str, **query: str) -> None:
     """Write an export of the account's bills."""
     async with AsyncClient() as client:
-        path = f"/v1/exports/{name}"
-        output.write(
-            await client.call(Call(method="GET", path=path, query=query, parse=bytes, is_json=False))
-        )
+        call = Call(method="GET", path=f"/v1/exports/{name}", query=query, parse=bytes, is_json=False)
+        with working("Waiting for the server…"):
+            written = await client.call(call)
+    output.write(written)
 
 
 async def show_run(
-    client: AsyncClient, console: Console, graph: str, prompt: Prompt, **options: Unpack[RunOptions]
+    client: AsyncClient,
+    console: Console,
+    graph: str,
+    prompt: Prompt,
+    *,
+    as_json: bool = False,
+    **options: Unpack[RunOptions],
 ) -> str:
     """Start a run and print its events as they arrive; returns the run's id.
 
@@ -54,21 +64,21 @@ async def show_run(
     """
     async with client.stream(graph, prompt, **options) as stream:
         async for event in stream:
-            for text in _lines(event):
+            for text in _json_lines(event) if as_json else _lines(event):
                 console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
-        console.print()
+        if not as_json:
+            console.print()
         stream.final.raise_for_error()
         return stream.run_id
 
 
-def receipts_table(receipts: Sequence[Receipt]) -> Table:
-    """The receipts as a table."""
-    table = Table(title="Receipts")
-    for title in _RECEIPT_COLUMNS.values():
-        table.add_column(title, overflow="fold")
-    for receipt in receipts:
-        table.add_row(*(str(getattr(receipt, name)) for name in _RECEIPT_COLUMNS))
-    return table
+def print_receipts(console: Console, receipts: Sequence[Receipt]) -> None:
+    """Print the receipts as rows."""
+    rows = [
+        {title: str(getattr(receipt, name)) for name, title in _RECEIPT_COLUMNS.items()}
+        for receipt in receipts
+    ]
+    print_rows(console, rows, title="Receipts")
 
 
 async def _receipts(client: AsyncClient, run_id: str | None) -> list[Receipt]:
@@ -80,6 +90,12 @@ async def _receipts(client: AsyncClient, run_id: str | None) -> list[Receipt]:
         if len(newest) == _NEWEST:
             break
     return newest
+
+
+def _json_lines(event: Event) -> Iterator[str]:
+    data = event.data if isinstance(event, UnknownEvent) else event.model_dump(mode="json", by_alias=True)
+    # In ASCII: what a model wrote may contain what a terminal obeys.
+    yield json.dumps(data) + "\n"
 
 
 def _lines(event: Event) -> Iterator[str]:

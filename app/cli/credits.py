@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Literal
 
 from rich.console import Console
-from rich.table import Table
 
 from app.auth.accounts import Accounts
 from app.billing.credit.ledger import CreditLedger, usd
@@ -19,7 +18,9 @@ from app.billing.receipts.correction import correct
 from app.billing.receipts.repricing import reprice
 from app.bootstrap.prices import price_list
 from app.bootstrap.storage import attach_database
+from app.cli.terminal import print_rows, working
 from app.errors import Invalid
+from app.http.api.balance.schemas import BalanceResponse
 from app.ids import AccountId
 from app.platform.audit.service import command_actor
 from app.platform.settings import Settings
@@ -28,11 +29,11 @@ _MOST_USD = Decimal(10**10)
 _MOST_DIGITS = 10
 
 
-async def show_credit(settings: Settings, console: Console, account: str) -> None:
+async def show_credit(settings: Settings, console: Console, account: str, *, as_json: bool = False) -> None:
     """Print the credit of an account."""
     async with _account(settings, account) as (ledger, account_id):
         credit = await ledger.balance(account_id)
-    console.print(_table(account, credit))
+    _show(console, account, credit, as_json=as_json)
 
 
 async def change_credit(
@@ -43,6 +44,7 @@ async def change_credit(
     kind: Literal["grant", "adjust"],
     dollars: str,
     note: str | None,
+    as_json: bool = False,
 ) -> None:
     """Grant or adjust credit and print the new balance."""
     credits_ = _credits(dollars)
@@ -51,29 +53,46 @@ async def change_credit(
     async with _account(settings, account) as (ledger, account_id):
         change = ledger.grant if kind == "grant" else ledger.adjust
         credit = await change(account_id, credits_, note=note, by=command_actor())
-    console.print(_table(account, credit))
+    _show(console, account, credit, as_json=as_json)
 
 
-async def change_mode(settings: Settings, console: Console, account: str, *, mode: PaymentMode) -> None:
+async def change_mode(
+    settings: Settings, console: Console, account: str, *, mode: PaymentMode, as_json: bool = False
+) -> None:
     """Change how an account pays and print its credit."""
     async with _account(settings, account) as (ledger, account_id):
         credit = await ledger.change_mode(account_id, mode, by=command_actor())
-    console.print(_table(account, credit))
+    _show(console, account, credit, as_json=as_json)
 
 
 async def reprice_receipts(
-    settings: Settings, console: Console, *, used_since: datetime | None = None, dry_run: bool = False
+    settings: Settings,
+    console: Console,
+    *,
+    used_since: datetime | None = None,
+    dry_run: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Complete receipts of which a part had no price; or correct all since a moment."""
     if dry_run and used_since is None:
         raise Invalid.field("--dry-run", "needs --used-since")
     prices = price_list(settings)
-    async with attach_database(settings) as database:
-        if used_since is None:
-            done = await reprice(database, prices)
-        else:
-            since = used_since.replace(tzinfo=used_since.tzinfo or UTC)
-            done = await correct(database, prices, used_since=since, dry_run=dry_run)
+    with working("Comparing prices…"):
+        async with attach_database(settings) as database:
+            if used_since is None:
+                done = await reprice(database, prices)
+            else:
+                since = used_since.replace(tzinfo=used_since.tzinfo or UTC)
+                done = await correct(database, prices, used_since=since, dry_run=dry_run)
+    if as_json:
+        console.print_json(
+            data={
+                "adjusted": done.adjusted,
+                "costUsd": f"{done.cost_usd:.10f}",
+                "stillUnpriced": [str(part) for part in done.still_unpriced],
+            }
+        )
+        return
     would_be = "would be " if dry_run else ""
     console.print(f"{done.adjusted} receipts {would_be}adjusted, {done.cost_usd:.10f} USD.")
     for part in done.still_unpriced:
@@ -100,19 +119,21 @@ def _credits(dollars: str) -> int:
     return int(credits_)
 
 
-def _table(account: str, credit: CreditBalance) -> Table:
-    now = datetime.now(UTC)
-    available = credit.available
-    table = Table(title=f"{account} ({credit.mode})")
-    for title in ("granted", "adjusted", "spent", "left", "reserved", "available", "this month"):
-        table.add_column(title, justify="right")
-    amounts = [credit.granted, credit.adjusted, credit.spent, credit.balance, credit.reserved]
-    table.add_row(
-        *(_dollars(amount) for amount in amounts),
-        "no limit" if available is None else _dollars(available),
-        _dollars(credit.spent_this_month(now)),
-    )
-    return table
+def _show(console: Console, account: str, credit: CreditBalance, *, as_json: bool) -> None:
+    if as_json:
+        console.print_json(data=BalanceResponse.of(credit).model_dump(mode="json", by_alias=True))
+        return
+    amounts = {
+        "granted": credit.granted,
+        "adjusted": credit.adjusted,
+        "spent": credit.spent,
+        "left": credit.balance,
+        "reserved": credit.reserved,
+        "available": credit.available,
+        "this month": credit.spent_this_month(datetime.now(UTC)),
+    }
+    row = {title: "no limit" if amount is None else _dollars(amount) for title, amount in amounts.items()}
+    print_rows(console, [row], title=f"{account} ({credit.mode})")
 
 
 def _dollars(credits_: int) -> str:

@@ -17,6 +17,7 @@ from app.bootstrap.roles import Role
 from app.cli.commands.accounts import accounts
 from app.cli.commands.approvals import approvals
 from app.cli.commands.batches import batches
+from app.cli.commands.bills import ledger, statements
 from app.cli.commands.connect import connect
 from app.cli.commands.exports import exports
 from app.cli.commands.graphs import graphs
@@ -25,7 +26,7 @@ from app.cli.commands.mcp import mcp
 from app.cli.commands.serving import api, serve, worker
 from app.cli.commands.sql_role import sql_role
 from app.cli.errors import EXIT_FAILED, explained
-from app.cli.terminal import Terminal
+from app.cli.terminal import AsJson, Terminal
 from app.platform.server.imports import without_garbage_collection
 from app.platform.settings import Settings
 
@@ -85,9 +86,7 @@ def demo(
     with without_garbage_collection():
         from app.cli.demo.tour import DemoOptions
         from app.cli.demo.tour import demo as run_demo
-        from app.cli.logs import configure_logs
 
-    configure_logs()
     with explained():
         screen = console if svg is None else Terminal(highlight=False, record=True, width=110)
         shown = DemoOptions(once=once, port=port, picture=svg, graph=graph, prompt=prompt)
@@ -103,7 +102,7 @@ def init(directory: Annotated[Path, typer.Argument(help="Created if missing.")] 
         lay_out(console, directory)
 
 
-for _command in (serve, api, worker, sql_role, connect):
+for _command in (serve, api, worker, sql_role, connect, ledger, statements):
     app.command()(_command)
 
 
@@ -119,7 +118,7 @@ def migrate() -> None:
 @app.command()
 def doctor(
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: AsJson = False,
     with_probe: Annotated[bool, typer.Option("--probe", help="Make one minimal model call.")] = False,
     role: Annotated[Role, typer.Option(help="Of which process.")] = Role.SERVE,
 ) -> None:
@@ -130,9 +129,7 @@ def doctor(
     with without_garbage_collection():
         from app.cli.doctor import diagnose
         from app.cli.doctor import show as show_report
-        from app.cli.logs import configure_logs
 
-    configure_logs()
     report = asyncio.run(diagnose(role, with_probe=with_probe))
     show_report(report, console, as_json=as_json)
     if not report.ok:
@@ -140,44 +137,56 @@ def doctor(
 
 
 @credit.command("show")
-def credits_show(account: str) -> None:
+def credits_show(account: str, *, as_json: AsJson = False) -> None:
     """Print the credit of an account in dollars."""
     from app.cli.credits import show_credit
 
     with explained():
-        asyncio.run(show_credit(Settings.load(), console, account))
+        asyncio.run(show_credit(Settings.load(), console, account, as_json=as_json))
 
 
 @credit.command("grant")
-def credits_grant(account: str, usd: Usd, note: Note = None) -> None:
+def credits_grant(account: str, usd: Usd, note: Note = None, *, as_json: AsJson = False) -> None:
     """Add credit to an account."""
     from app.cli.credits import change_credit
 
     with explained():
-        asyncio.run(change_credit(Settings.load(), console, account, kind="grant", dollars=usd, note=note))
+        change = change_credit(
+            Settings.load(), console, account, kind="grant", dollars=usd, note=note, as_json=as_json
+        )
+        asyncio.run(change)
 
 
 @credit.command("adjust")
 def credits_adjust(
-    account: str, usd: Usd, note: Annotated[str, typer.Option(help="The reason; stored with the entry.")]
+    account: str,
+    usd: Usd,
+    note: Annotated[str, typer.Option(help="The reason; stored with the entry.")],
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Correct the credit of an account by a positive or negative amount."""
     from app.cli.credits import change_credit
 
     with explained():
-        asyncio.run(change_credit(Settings.load(), console, account, kind="adjust", dollars=usd, note=note))
+        change = change_credit(
+            Settings.load(), console, account, kind="adjust", dollars=usd, note=note, as_json=as_json
+        )
+        asyncio.run(change)
 
 
 @credit.command("terms")
 def credits_terms(
     account: str,
     mode: Annotated[PaymentMode, typer.Option(help="prepaid stops at zero.")],
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Change how an account pays."""
     from app.cli.credits import change_mode
 
     with explained():
-        asyncio.run(change_mode(Settings.load(), console, account, mode=mode))
+        asyncio.run(change_mode(Settings.load(), console, account, mode=mode, as_json=as_json))
 
 
 @app.command("reprice")
@@ -188,12 +197,16 @@ def reprice(
     ] = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what --used-since would do.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Charge messages that had no price when they were recorded and have one now."""
     from app.cli.credits import reprice_receipts
 
     with explained():
-        asyncio.run(reprice_receipts(Settings.load(), console, used_since=used_since, dry_run=dry_run))
+        repriced = reprice_receipts(
+            Settings.load(), console, used_since=used_since, dry_run=dry_run, as_json=as_json
+        )
+        asyncio.run(repriced)
 
 
 @app.command()
@@ -204,14 +217,12 @@ def reconcile(
     ] = None,
     until: Annotated[str | None, typer.Option("--to", help="The last day (UTC).")] = None,
     month: Annotated[str | None, typer.Option(help="A whole month, for example 2026-11.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare receipts with the provider's reports; exits with 1 if a difference is unexplained."""
-    from app.cli.logs import configure_logs
     from app.cli.reconcile import Span
     from app.cli.reconcile import reconcile as run_reconcile
 
-    configure_logs()
     with explained():
         span = Span(since, until, month)
         ok = asyncio.run(run_reconcile(Settings.load(), console, span, as_json=as_json))
@@ -244,12 +255,12 @@ def chain_public_keys() -> None:
 
 
 @chain.command("seal")
-def chain_seal() -> None:
+def chain_seal(*, as_json: AsJson = False) -> None:
     """Sign a root of all chains now, and print its hash."""
     from app.cli.chain import seal
 
     with explained():
-        asyncio.run(seal(Settings.load(), console))
+        asyncio.run(seal(Settings.load(), console, as_json=as_json))
 
 
 @chain.command("export")
@@ -272,13 +283,15 @@ def verify(
         list[Path] | None,
         typer.Option(help="Exports of before: their roots and entries must still be there."),
     ] = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Check that no receipt, ledger entry, root or sum was changed, removed or added; if so, exits with 1."""
     from app.cli.chain import verify_database
 
     with explained():
         unchanged = asyncio.run(
-            verify_database(Settings.load(), console, keys=key or [], earlier=earlier or [])
+            verify_database(Settings.load(), console, keys=key or [], earlier=earlier or [], as_json=as_json)
         )
     if not unchanged:
         raise typer.Exit(EXIT_FAILED)
@@ -294,9 +307,7 @@ def import_file(
     """Take over what another program has, and print what was left out."""
     from app.cli.imports.files import Wanted
     from app.cli.imports.files import import_file as run_import
-    from app.cli.logs import configure_logs
 
-    configure_logs()
     with explained():
         asyncio.run(run_import(Settings.load(), console, file, Wanted(graph, prompt, title)))
 
@@ -314,20 +325,27 @@ def provider_profile(
 
 
 @app.command("run")
-def run_graph(graph: str, prompt: str) -> None:
+def run_graph(
+    graph: str,
+    prompt: str,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="As lines of JSON, as the API has them.")] = False,
+) -> None:
     """Run a graph on the server at RUNTALLY_URL and print its events as they arrive."""
     from app.cli.client import run_graph as run_on_server
 
     with explained():
-        asyncio.run(run_on_server(console, graph, prompt))
+        asyncio.run(run_on_server(console, graph, prompt, as_json=as_json))
 
 
 @app.command()
 def receipts(
     run: Annotated[str | None, typer.Option(help="Only those of this run.")] = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Print receipts from the server at RUNTALLY_URL."""
     from app.cli.client import show_receipts
 
     with explained():
-        asyncio.run(show_receipts(console, run))
+        asyncio.run(show_receipts(console, run, as_json=as_json))

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from rich.console import Console
-from rich.table import Table
 
 from app.auth.accounts import Accounts
 from app.billing.reconciliation.comparing.price_audit import merged
@@ -25,6 +24,7 @@ from app.billing.reconciliation.records import (
 from app.bootstrap.prices import price_list
 from app.bootstrap.reconciliation import open_reconciliation
 from app.bootstrap.storage import attach_database
+from app.cli.terminal import print_rows, working
 from app.errors import Invalid
 from app.ids import AccountId
 from app.platform.audit.service import command_actor
@@ -64,7 +64,8 @@ async def reconcile(settings: Settings, console: Console, span: "Span", *, as_js
         open_reconciliation(settings, database, price_list(settings)) as reconciliation,
     ):
         window = span.window(end=reconciliation.latest_end())
-        results = [result async for result in reconciliation.compare(window)]
+        with working("Comparing receipts with reports…"):
+            results = [result async for result in reconciliation.compare(window)]
         concerned = {each.account_id for result in results for each in result.differences}
         names = await Accounts(database).find_names({each for each in concerned if each is not None})
     found = _joined(window, results, names)
@@ -106,16 +107,18 @@ class Span:
 def show(found: Reconciled, console: Console) -> None:
     """Print sums by model, and every difference."""
     start, end = (moment.strftime("%Y-%m-%d %H:%M") for moment in found.window)
-    console.print(_sums(found, title=f"Reconciled {start} to {end} UTC"))
-    if found.unexplained:
-        console.print(_differences(found.unexplained, found.accounts, title="Unexplained"))
-    explained = [each for each in found.differences if each.is_explained]
+    print_rows(console, _sums(found), title=f"Reconciled {start} to {end} UTC")
+    unexplained = [_difference(each, found.accounts) for each in found.unexplained]
+    explained = [_difference(each, found.accounts) for each in found.differences if each.is_explained]
+    if unexplained:
+        print_rows(console, unexplained, title="Unexplained")
     if explained:
-        console.print(_differences(explained[:_EXPLAINED_SHOWN], found.accounts, title="Explained"))
+        print_rows(console, explained[:_EXPLAINED_SHOWN], title="Explained")
         if len(explained) > _EXPLAINED_SHOWN:
             console.print(f"and {len(explained) - _EXPLAINED_SHOWN} more; --json prints all.")
     if found.prices:
-        console.print(_prices(found.prices))
+        prices = [_price(each) for each in merged(found.prices)]
+        print_rows(console, prices, title="Prices per million that are not the provider's")
         console.print(
             "Nothing is adjusted yet: correct RUNTALLY_PRICES_FILE, then `runtally reprice --used-since DAY`."
         )
@@ -134,81 +137,59 @@ def _joined(
     )
 
 
-def _sums(found: Reconciled, *, title: str) -> Table:
-    table = _table(
-        "model",
-        "receipts",
-        "recorded",
-        "reported",
-        "residual",
-        "explained",
-        "unexplained",
-        "foreign",
-        title=title,
-    )
+def _sums(found: Reconciled) -> list[dict[str, str]]:
     models = sorted({hour.model for hour in found.hours})
-    rows = [(model, [hour for hour in found.hours if hour.model == model]) for model in models]
-    for model, hours in [*rows, ("total", list(found.hours))]:
-        recorded, reported, unexplained, foreign = (
-            sum((getattr(hour, name) for hour in hours), Decimal(0))
-            for name in ("recorded_usd", "reported_usd", "unexplained_usd", "foreign_usd")
-        )
-        residual = reported - recorded
-        amounts = (recorded, reported, residual, residual - unexplained, unexplained, foreign)
-        table.add_row(model, str(sum(hour.receipts for hour in hours)), *map(_usd, amounts))
-    return table
+    groups = [(model, [hour for hour in found.hours if hour.model == model]) for model in models]
+    return [_sum(name, hours) for name, hours in [*groups, ("total", found.hours)]]
 
 
-def _differences(differences: Sequence[Difference], names: Mapping[AccountId, str], *, title: str) -> Table:
-    table = _table("from", "to", "model", "cause", "reported - recorded", "USD", "where", title=title)
-    for each in differences:
-        table.add_row(
-            each.starting_at.strftime("%m-%d %H:%M"),
-            each.ending_at.strftime("%m-%d %H:%M"),
-            each.dimensions.model,
-            each.cause,
-            _counts(each),
-            "no price" if each.amount_usd is None else _usd(each.amount_usd),
-            _place(each, names),
-        )
-    return table
-
-
-def _prices(prices: Sequence[PriceDifference]) -> Table:
-    table = _table(
-        "from",
-        "model",
-        "kind",
-        "provider",
-        "ours",
-        "price list",
-        "tokens",
-        "proposed USD",
-        title="Prices per million that are not the provider's",
+def _sum(name: str, hours: Sequence[ReconciledHour]) -> dict[str, str]:
+    recorded, reported, unexplained, foreign = (
+        sum((getattr(hour, column) for hour in hours), Decimal(0))
+        for column in ("recorded_usd", "reported_usd", "unexplained_usd", "foreign_usd")
     )
-    for each in merged(prices):
-        own = "none" if each.own_unit_usd is None else _per_million(each.own_unit_usd)
-        table.add_row(
-            each.starting_at.strftime("%m-%d %H:%M"),
-            " ".join(value for value in each.dimensions if value not in _USUAL),
-            each.kind,
-            _per_million(each.provider_unit_usd),
-            own,
-            each.price_version,
-            str(each.tokens),
-            _usd(each.amount_usd),
-        )
-    return table
+    residual = reported - recorded
+    amounts = {
+        "recorded": recorded,
+        "reported": reported,
+        "residual": residual,
+        "explained": residual - unexplained,
+        "unexplained": unexplained,
+        "foreign": foreign,
+    }
+    return {
+        "model": name,
+        "receipts": str(sum(hour.receipts for hour in hours)),
+        **{column: _usd(amount) for column, amount in amounts.items()},
+    }
+
+
+def _difference(each: Difference, names: Mapping[AccountId, str]) -> dict[str, str]:
+    return {
+        "from": each.starting_at.strftime("%m-%d %H:%M"),
+        "to": each.ending_at.strftime("%m-%d %H:%M"),
+        "model": each.dimensions.model,
+        "cause": each.cause,
+        "reported - recorded": _counts(each),
+        "USD": "no price" if each.amount_usd is None else _usd(each.amount_usd),
+        "where": _place(each, names),
+    }
+
+
+def _price(each: PriceDifference) -> dict[str, str]:
+    return {
+        "from": each.starting_at.strftime("%m-%d %H:%M"),
+        "model": " ".join(value for value in each.dimensions if value not in _USUAL),
+        "kind": each.kind,
+        "provider": _per_million(each.provider_unit_usd),
+        "ours": "none" if each.own_unit_usd is None else _per_million(each.own_unit_usd),
+        "price list": each.price_version,
+        "tokens": str(each.tokens),
+        "proposed USD": _usd(each.amount_usd),
+    }
 
 
 _USUAL = {"not_available", "standard", "0-200k"}
-
-
-def _table(*titles: str, title: str) -> Table:
-    table = Table(title=title)
-    for name in titles:
-        table.add_column(name, overflow="fold")
-    return table
 
 
 def _counts(each: Difference) -> str:

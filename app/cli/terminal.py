@@ -1,13 +1,29 @@
-"""Terminal: a console that prints untrusted text without its control sequences."""
+"""What commands print: untrusted text without its control sequences, and tables that fit the terminal."""
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
 from rich.segment import Segment
+from rich.status import Status
+from rich.table import Table
 
 from app.storable import REPLACEMENT, storable
+
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+_LEAST_TEXT = 12
+"""Columns of text are not narrower in a table."""
+
+_ANY_WIDTH = 10_000
+
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?|\D*")
+"""A number, or words in its place."""
+
+_DIGIT = re.compile(r"\d")
 
 # Control characters except line breaks and tabs, and characters that change the text direction.
 _CONTROL_CHARACTERS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -31,3 +47,35 @@ class Terminal(Console):
         """See rich; everything printed passes through here, also inside a table."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(sanitized(segment.text), segment.style)
+
+
+def print_rows(console: Console, rows: Sequence[Mapping[str, str]], *, title: str | None = None) -> None:
+    """Print rows with the same columns as a table; in a narrow terminal one below the other.
+
+    No number is ever cut or broken.
+    """
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in rows[0] if rows else ():
+        values = [row[column] for row in rows]
+        if all(map(_NUMBER.fullmatch, values)) and any(map(_DIGIT.search, values)):
+            table.add_column(column, justify="right", no_wrap=True)
+        else:
+            widest = max(len(line) for value in values for line in value.splitlines() or [""])
+            table.add_column(column, overflow="fold", min_width=min(_LEAST_TEXT, widest))
+    for row in rows:
+        table.add_row(*row.values())
+    needed = Measurement.get(console, console.options.update_width(_ANY_WIDTH), table).minimum
+    if needed <= console.width:
+        console.print(table)
+        return
+    if title is not None:
+        console.print(title, style="italic")
+    for row in rows:
+        console.print()
+        for column, value in row.items():
+            console.print(f"{column}: {value}", soft_wrap=True)
+
+
+def working(what: str) -> Status:
+    """Show on standard error that this is being done, for as long as the context lasts."""
+    return Terminal(stderr=True).status(what)

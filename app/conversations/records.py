@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from app.ids import AccountId, RunId
 from app.platform.objects.documents import ContentsMissing, restored
@@ -31,7 +31,7 @@ class Conversation:
     session_id: UUID
     """The branch; that which is continued, where nothing else is requested."""
     title: str | None
-    """The beginning of its first question; None if unknown."""
+    """The beginning of its first question, until it is renamed; None if unknown."""
     turns: int
     forked_from: str | None
     forked_at: str | None
@@ -39,6 +39,8 @@ class Conversation:
     updated_at: datetime
     executor: str
     """The provider in the ids of its graphs: only their executor can read its transcript."""
+    pinned: bool = False
+    archived: bool = False
     branches: int = 1
     """How many branches it has; known where it was looked up."""
     managed: Mapping[str, Any] | None = None
@@ -47,9 +49,23 @@ class Conversation:
     """The newest run with the words that were searched for; None: they are in the title."""
 
     @property
+    def branch_id(self) -> UUID:
+        """Names its branch to clients, which do not learn the names of transcripts."""
+        return uuid5(self.account_id, str(self.session_id))
+
+    @property
     def transcript(self) -> Transcript:
         """The key of its transcript."""
         return Transcript(str(self.account_id), str(self.session_id))
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationChange:
+    """What changes of a conversation; None stays as it is."""
+
+    title: str | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """SQL for conversations and their transcripts."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,6 +11,7 @@ from sqlalchemy.engine import RowMapping
 
 from app.conversations.records import (
     Conversation,
+    ConversationChange,
     StoredEntry,
     Transcript,
     TranscriptEntry,
@@ -68,6 +70,7 @@ async def take_turn(
             set_={
                 "turns": sessions.c.turns + 1,
                 "updated_at": func.greatest(sessions.c.updated_at, func.now()),
+                "archived": False,
             },
         )
         .returning(sessions)
@@ -105,6 +108,16 @@ async def change_managed(
     """Replace what the runs of a session of Managed Agents have."""
     is_one = _is(conversation.account_id, conversation.state_key)
     await tx.execute(update(sessions).where(is_one).values(managed=managed, title=title))
+
+
+async def change_conversation(
+    tx: Transaction, conversation: Conversation, change: ConversationChange
+) -> None:
+    """Change a conversation; it does not count as used."""
+    changed = {name: value for name, value in asdict(change).items() if value is not None}
+    if changed:
+        is_one = _is(conversation.account_id, conversation.state_key)
+        await tx.execute(update(sessions).where(is_one).values(changed))
 
 
 async def find_conversation(reader: Reader, account_id: AccountId, state_key: str) -> Conversation | None:

@@ -26,7 +26,7 @@ sessions = Table(
     Column("account_id", Uuid, ForeignKey("accounts.id"), primary_key=True),
     Column("state_key", Text, primary_key=True),
     Column("session_id", Uuid, nullable=False, comment="What the SDK calls it"),
-    Column("title", Text, comment="How its first question begins"),
+    Column("title", Text, comment="How its first question begins, until it is renamed"),
     Column(
         "executor",
         Text,
@@ -44,9 +44,19 @@ sessions = Table(
         Json(none_as_null=True),
         comment="Of a session of Managed Agents: what its runs have",
     ),
+    Column("pinned", Boolean, nullable=False, server_default=text("false")),
+    Column("archived", Boolean, nullable=False, server_default=text("false")),
 )
 
 Index("ix_sessions_newest", sessions.c.account_id, sessions.c.updated_at.desc(), sessions.c.state_key.desc())
+
+Index(
+    "ix_sessions_pinned",
+    sessions.c.account_id,
+    sessions.c.updated_at.desc(),
+    sessions.c.state_key.desc(),
+    postgresql_where=sessions.c.pinned,
+)
 
 Index("ix_sessions_updated_at", sessions.c.updated_at)
 

@@ -42,6 +42,7 @@ UNLIMITED_FOR_S = 5.0
 """How long the answer "this account has no credit limit" is reused."""
 
 
+_NOTHING = Amount(0, 0)
 _LESS_THAN_NOTHING = Amount(-MAX_CREDITS, -MAX_CREDITS)
 """Left whatever is spent."""
 
@@ -109,6 +110,8 @@ class CreditCheck:
     """Receipts of the account, of which a part has no known price."""
     spent_budget: SpentBudget | None = field(init=False, default=None)
     """The budget that has refused the last call, if one has."""
+    _refused: Amount = field(init=False, default=_NOTHING)
+    """What was needed when that budget has refused it."""
     _reserved: Amount | None = field(init=False)
     """What is reserved for the run for certain; None: not known."""
     _is_unlimited: bool = field(init=False)
@@ -153,6 +156,14 @@ class CreditCheck:
         except (TimeoutError, Unavailable, StatementFailed):
             return False
         return True
+
+    async def report_refusal(self) -> None:
+        """Report that a budget has refused a call for good, if the ledger answers: the run ends anyway."""
+        try:
+            async with asyncio.timeout(_NEEDED_TIMEOUT_S):
+                await self.ledger.report_refusal(self.plan.run, self._refused)
+        except (TimeoutError, Unavailable, StatementFailed):
+            log.warning("credit.refusal_not_reported")
 
     async def _check_ledger(self, needed: _Needed) -> Refusal | None:
         loop, is_logged = asyncio.get_running_loop(), False
@@ -222,7 +233,7 @@ class CreditCheck:
                     self.plan.run, maximum, minimum=minimum, pending=others
                 )
         except BudgetSpent as refusal:
-            self.spent_budget, spendable = refusal.budget, others
+            self.spent_budget, self._refused, spendable = refusal.budget, minimum, others
         self._is_unlimited = spendable is None
         if spendable is None:
             self._set_unlimited(asyncio.get_running_loop().time())

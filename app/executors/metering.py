@@ -102,6 +102,7 @@ class BilledMetering:
             most_cost_of=partial(self._most_cost_of, plan),
             check_credit=check.check,
             spent_budget=lambda: check.spent_budget,
+            report_refusal=check.report_refusal,
             release_credit=check.release,
             on_start=on_start,
             on_progress=lambda message: self.receipts.update_message(to_fact(message)),

@@ -13,7 +13,7 @@ from app.gateway.call import Call
 from app.gateway.cut_answer import parse_cut_answer
 from app.gateway.upstream import Upstream
 from app.platform.background import run_to_completion
-from app.platform.concurrency.time_slice import TimeSlice
+from app.platform.concurrency.time_slice import SHOWN_S, TimeSlice
 from app.platform.server.loopback import Send
 from app.storable import identifier
 from app.usage.records import ProviderCall
@@ -94,7 +94,7 @@ class AnswerForwarder:
                 self._on_unreadable(fold)
 
     async def _forward_chunks(self, head: bytes, chunks: AsyncIterator[bytes], fold: StreamFold) -> None:
-        read = 0
+        read, time_slice = 0, TimeSlice(SHOWN_S)
         try:
             async with asyncio.timeout(None) as end:
                 async for chunk in _up_to(READ_BYTES, head, chunks):
@@ -104,8 +104,7 @@ class AnswerForwarder:
                         await self._send_piece(chunk)
                     if fold.is_complete and end.when() is None:
                         end.reschedule(asyncio.get_running_loop().time() + END_S)
-                    # The agent gets this piece before the next is read, also where many have arrived.
-                    await asyncio.sleep(0)
+                    await time_slice.checkpoint()
         except (httpx2.HTTPError, UndecodableBody, TimeoutError) as error:
             if not fold.is_complete:
                 raise

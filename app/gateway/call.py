@@ -84,6 +84,10 @@ async def _has_none() -> bool:
     return True
 
 
+async def _report_nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class MeteringHooks:
     """The hooks of a run's channel: prices, credit, and the usage of messages."""
@@ -106,6 +110,8 @@ class MeteringHooks:
     """A message that was started costs nothing."""
     spent_budget: Callable[[], SpentBudget | None] = lambda: None
     """The budget because of which `check_credit` has refused."""
+    report_refusal: Callable[[], Awaitable[None]] = _report_nothing
+    """A call is refused because of that budget."""
     release_credit: Callable[[], Awaitable[bool]] = _has_none
     """Reserves next to nothing until the next call; False if that could not be done."""
     profile_id: str | None = None

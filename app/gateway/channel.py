@@ -158,6 +158,8 @@ class Channel:
         call = await self._admit(size, count_prompt)
         try:
             if (refusal := await self._check_credit(call) or self._refusal()) is not None:
+                if refusal == "account_budget":
+                    await self.hooks.report_refusal()
                 raise self._refuse(refusal)
             yield call
         finally:

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 from app.errors import Invalid, NotFound
 from app.graphs.file import GraphDefinitionError, GraphFile, definition_error
 from app.graphs.rules.checking import RuledTool, rule_problems
+from app.graphs.schemas import described as with_input
 from app.graphs.spec import AGENT_TOOL, AgentSpec, GraphSpec
 from app.platform.serialization.strict_yaml import did_you_mean
 from app.tools.mcp.spec import remote_effects, secret_names
@@ -233,7 +234,7 @@ def _executor_errors(
 def _described(
     path: Path, graph: GraphSpec, library: SkillLibrary
 ) -> tuple[GraphSpec, list[GraphDefinitionError]]:
-    """The graph whose prompt says which skills it has, and what is in its workspace."""
+    """The graph whose prompt says which skills and input it has, and what is in its workspace."""
     unknown = [name for name in graph.skills if name not in library.skills]
     if unknown:
         return graph, [
@@ -243,6 +244,7 @@ def _described(
     skills = library.named(graph.skills)
     prompt = with_skills(graph.system_prompt, skills, in_workspace=bool(graph.native_tools))
     prompt = with_workspace(prompt, graph.workspace, graph.network)
+    prompt = with_input(prompt, graph.input)
     agents = {name: _agent_with_skills(agent, graph, library) for name, agent in graph.agents.items()}
     return graph.model_copy(update={"system_prompt": prompt, "agents": agents}), []
 

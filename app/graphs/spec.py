@@ -14,7 +14,9 @@ from pydantic import (
 )
 
 from app.gateway.web.spec import WebSpec
+from app.graphs.presentation import Icon, Suggestions, Title
 from app.graphs.rules.spec import ToolPattern, ToolRule
+from app.graphs.schemas import GraphInput, GraphOutput
 from app.requests.blank import require_visible
 from app.requests.dollars import Dollars
 from app.requests.runs import (
@@ -119,6 +121,15 @@ class GraphSpec(BaseModel):
 
     name: Annotated[str, AfterValidator(_is_name)]
     description: _Text
+    title: Title | None = None
+    """What people call it; see `shown_title`."""
+    icon: Icon | None = None
+    suggestions: Suggestions = ()
+    """Messages that people may begin with."""
+    input: GraphInput | None = None
+    """What requests may have in place of messages."""
+    output: GraphOutput | None = None
+    """What answers match, unless the request has a schema of its own."""
     provider: str = "claude_agents"
     """The executor of its runs, which also checks the keys that only it supports."""
     model: str | None = None
@@ -250,6 +261,11 @@ class GraphSpec(BaseModel):
     def id(self) -> str:
         """`provider:name`."""
         return f"{self.provider}:{self.name}"
+
+    @property
+    def shown_title(self) -> str:
+        """Its title, or its name as words."""
+        return self.title or self.name.replace("-", " ").replace("_", " ").capitalize()
 
     def takes_client_tool(self, name: str) -> bool:
         """Whether requests may bring a tool with this name."""

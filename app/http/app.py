@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 
 from app import __version__
 from app.bootstrap.roles import Role
@@ -135,7 +136,7 @@ def create_app(
         "open_streams", "Event streams and requests that wait for a result.", lambda: len(streams)
     )
     if services.role is not Role.WORKER:
-        app.mount("/assets", files)
+        app.mount("/assets", GZipMiddleware(files, compresslevel=6))
     app.state.literal_paths = LITERAL_PATHS
     # The middleware added last is the outermost.
     app.add_middleware(HeadRequests)

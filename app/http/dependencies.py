@@ -51,6 +51,7 @@ Writer: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:write"))]
 ReadWriter: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:write", "runs:read"))]
 RunReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:read"))]
 Approver: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:approve"))]
+Sharer: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:share", "runs:read"))]
 Auditor: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:audit"))]
 ReceiptReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("receipts:read"))]
 ExternalCaller: TypeAlias = Annotated[Principal, Depends(RequireScopes("external:write"))]
@@ -143,6 +144,14 @@ async def approvals_page(request: Request, location: Location) -> str:
 
 
 ApprovalsPage: TypeAlias = Annotated[str, Depends(approvals_page)]
+
+
+async def shared_page(request: Request, location: Location) -> str:
+    """The URL of the page that shows a shared conversation, by the address that the client has used."""
+    return f"{str(request.base_url).removesuffix('/')}{location('/shared')}"
+
+
+SharedPageUrl: TypeAlias = Annotated[str, Depends(shared_page)]
 
 
 async def request_id(request: Request) -> str:

@@ -16,6 +16,7 @@ from app.http.api.budgets.routes import router as budgets
 from app.http.api.catalogs.routes import router as catalogs
 from app.http.api.chain.routes import router as chain
 from app.http.api.conversations.routes import router as conversations
+from app.http.api.conversations.share_routes import router as shares
 from app.http.api.end_users.routes import router as end_users
 from app.http.api.exports.routes import router as exports
 from app.http.api.files.routes import router as files
@@ -45,7 +46,7 @@ from app.http.openai.responses.routes import router as openai_responses
 from app.http.openai.routes import router as openai
 
 ROUTERS = (
-    *(runs, commands, approvals, batches, schedules, files, conversations),
+    *(runs, commands, approvals, batches, schedules, files, conversations, shares),
     *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, mcp, mcp_metadata, anthropic),
     *(managed_agents, managed_sessions, managed_events),
     *(

@@ -45,12 +45,12 @@ def taken_effort(model: str, effort: Effort | None) -> Effort | None:
     if effort is None:
         return None
     most = _EFFORTS.index(effort)
-    return next((each for each in reversed(_efforts_of(model)) if _EFFORTS.index(each) <= most), None)
+    return next((each for each in reversed(efforts_of(model)) if _EFFORTS.index(each) <= most), None)
 
 
 def takes_task_budget(model: str) -> bool:
     """Whether a model can be told how many tokens to use for a run."""
-    return bool(_efforts_of(model)) and without_release(model) not in _WITHOUT_TASK_BUDGET
+    return bool(efforts_of(model)) and without_release(model) not in _WITHOUT_TASK_BUDGET
 
 
 def chosen_options(
@@ -92,7 +92,7 @@ def _thinking(
 def _effort(model: str, allowed: Effort | None, wanted: Effort | None) -> Effort | None:
     if wanted is None:
         return taken_effort(model, allowed)
-    if not _efforts_of(model):
+    if not efforts_of(model):
         raise Invalid.field("effort", f"{model} takes no effort")
     return taken_effort(model, min(wanted, allowed or _DEFAULT, key=_EFFORTS.index))
 
@@ -105,6 +105,7 @@ def _task_budget(model: str, allowed: int | None, wanted: int | None) -> int | N
     return None
 
 
-def _efforts_of(model: str) -> tuple[Effort, ...]:
+def efforts_of(model: str) -> tuple[Effort, ...]:
+    """Those that a model takes, the lowest first."""
     name = without_release(model)
     return () if _WITHOUT_EFFORT.fullmatch(name) else _SOME_EFFORTS.get(name, _EFFORTS)

@@ -9,6 +9,12 @@ from pydantic_settings import BaseSettings
 
 from app.platform.secret_files import split_command
 
+POOL_SIZE = 8
+"""More connections make one process slower, not faster."""
+
+_FEWEST = 2
+"""A transaction may wait for what another one of the same process does."""
+
 _DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
 _WITH_PASSWORD = re.compile(r"[^/]+//[^/@:]*:[^/]+@")
 
@@ -36,6 +42,7 @@ class DatabaseSettings(BaseSettings):
     database_read_url: Annotated[str, starts_with(*_DATABASE_SCHEMES)] | None = Field(
         None, validation_alias="DATABASE_READ_URL"
     )
+    database_pool_size: int = Field(POOL_SIZE, ge=_FEWEST, le=100, validation_alias="DATABASE_POOL_SIZE")
     database_password_file: Path | None = Field(None, validation_alias="DATABASE_PASSWORD_FILE")
     database_password_command: str | None = Field(None, validation_alias="DATABASE_PASSWORD_COMMAND")
 

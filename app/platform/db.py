@@ -17,6 +17,7 @@ from sqlalchemy.pool import NullPool
 from app.errors import Unavailable
 from app.ids import RunKey
 from app.platform.concurrency.pool_use import PoolUse
+from app.platform.database_settings import POOL_SIZE
 from app.platform.logs.dependency import QUIET_S, DependencyLog
 from app.platform.pagination import PageRequest
 from app.platform.postgres.connecting import DIRECT, Connector
@@ -51,9 +52,6 @@ Snapshot = NewType("Snapshot", AsyncConnection)
 """A read-only view, enforced by the type; one of several statements by the database, too."""
 
 Reader: TypeAlias = Transaction | Snapshot
-
-POOL_SIZE = 8
-"""More connections make one process slower, not faster."""
 
 _STATEMENT_S = 30
 _FAILING_S = 60.0

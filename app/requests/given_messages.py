@@ -1,5 +1,6 @@
-"""Checks of the messages of a request, which may be omitted where another run's are answered again."""
+"""Checks of the messages of a request, which may be omitted: for an input, or for those of another run."""
 
+import json
 from typing import Any
 
 from pydantic import Field, ValidationError, ValidationInfo
@@ -12,11 +13,17 @@ MAY_BE_OMITTED: Any = Field(default=None, validate_default=True, json_schema_ext
 
 
 def given_or_repeated(messages: object, info: ValidationInfo) -> object:
-    """No messages if they are omitted and there is a `fork_from`; otherwise at least one is required."""
+    """At least one is required, unless there is an `input`, which is the message then, or a `fork_from`."""
     if messages == []:
         raise ValueError("must have at least 1 item")
+    given = info.data.get("input")
     if messages is not None:
+        if given is not None:
+            raise ValueError("must be omitted if there is an input, which is the user's message")
         return messages
+    if given is not None:
+        # JSON and nothing else: no value in it can end it and go on as another text.
+        return [{"role": "user", "content": json.dumps(given, ensure_ascii=False)}]
     if info.data.get("fork_from") is None:
         kind = "missing"
         raise PydanticCustomError(kind, "is required")

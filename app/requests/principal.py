@@ -14,6 +14,7 @@ Scope = Literal[
     "runs:write",
     "runs:read",
     "runs:approve",
+    "runs:share",
     "runs:audit",
     "external:write",
     "receipts:read",
@@ -67,6 +68,7 @@ class KeyLimit:
     of: ApiKeyId
     requests_per_minute: int | None = None
     concurrent_runs: int | None = None
+    tokens_per_minute: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,11 @@ class KeyTerms:
     def concurrent_runs(self) -> int | None:
         """The lowest of its limits."""
         return _least(limit.concurrent_runs for limit in self.limits)
+
+    @property
+    def tokens_per_minute(self) -> int | None:
+        """The lowest of its limits."""
+        return _least(limit.tokens_per_minute for limit in self.limits)
 
     def allows_graph(self, graph_id: str) -> bool:
         """Whether the key may run this graph."""

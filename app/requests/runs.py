@@ -145,8 +145,11 @@ class GraphRunRequest(ModelChoices, Attributed):
     """The conversation that the run continues; created if there is none."""
     fork_from: Annotated[str, Field(pattern=RUN_ID_PATTERN)] | None = None
     """The run whose place this one takes: it and everything after it stay on the earlier branch."""
+    input: dict[str, Any] | None = None
+    """In place of messages: what the graph's own `input` describes."""
     messages: Annotated[_Checked, MAY_BE_OMITTED]
-    """Empty only if `forkFrom` is given: the run gets those of that run (`runs/requests/repeated.py`)."""
+    """With `input`, that as a text. Empty only if `forkFrom` is given without an input: the run gets those of
+    that run (`runs/requests/repeated.py`)."""
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     tool_ids: list[str] | None = None
     on_conflict: OnConflict = "enqueue"

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from app.billing.credit.ledger import CreditLedger
+from app.billing.token_rates.service import require_tokens
 from app.executors.port import RunPlan
-from app.ids import ApiKeyId, RunKey
+from app.ids import AccountId, ApiKeyId, RunKey
 from app.platform.db import Database, Transaction
 from app.platform.objects.documents import StoredDocument
 from app.platform.storage.service import StorageQuota
@@ -51,6 +52,8 @@ class RunAcceptance:
     require_active_key: Callable[[Transaction, ApiKeyId], Awaitable[None]]
     """Raises for a revoked key, and blocks its revocation until the commit."""
     queue: RunQueue
+    _limited: set[AccountId] = field(default_factory=set, init=False)
+    """Accounts whose last run needed credit."""
 
     async def accept(
         self, posted: PostedRun, plan: RunPlan, *, has_place: bool = False
@@ -59,8 +62,8 @@ class RunAcceptance:
 
         `has_place`: this process may execute it at once; then it is stored as running, unless it has to wait
         for other runs. Raises `InsufficientCredits`, `BudgetSpent`, `ConversationBusy`, `ConversationFull`,
-        `ContentsUnavailable`, `QueueFull`, `ScopeMissing`, `StorageFull`, and `Invalid` for the run that it
-        is to replace.
+        `ContentsUnavailable`, `QueueFull`, `ScopeMissing`, `StorageFull`, `TokensUsedUp`, and `Invalid` for
+        the run that it is to replace.
         """
         is_large = posted.request.size > _LARGE_BYTES
         try:
@@ -70,9 +73,24 @@ class RunAcceptance:
                 files = posted.request.files if plan.spec.native_tools else ()
                 uploads = {file.path: file.content for file in files}
                 await self.workspaces.write_uploads(posted.run.account_id, uploads)
-                return await self._store(posted, plan, new, uploads)
+                accepted = await self._store_unlimited(posted, plan, new)
+                return accepted or await self._store(posted, plan, new, uploads)
         except _IdTaken:
             return None
+
+    async def _store_unlimited(self, posted: PostedRun, plan: RunPlan, new: NewRun) -> AcceptedRun | None:
+        """Store a run with one statement that checks everything; None for a run that needs more."""
+        is_alone = posted.request.state_key is None and not plan.spec.native_tools and not new.objects
+        is_limited = plan.run.account_id in self._limited or posted.caller.terms.tokens_per_minute is not None
+        if is_limited or not is_alone:
+            return None
+        checked_at = asyncio.get_running_loop().time()
+        size, most = posted.request.size, self.storage.max_bytes
+        async with self.database.write() as tx:
+            record = await self.queue.insert_unlimited(tx, new, size=size, max_stored=most)
+        if record is None:
+            return None
+        return AcceptedRun(record, replace(plan, unlimited_at=checked_at, accepted_at=record.created_at))
 
     async def _store(
         self, posted: PostedRun, plan: RunPlan, new: NewRun, uploads: Mapping[str, bytes]
@@ -93,11 +111,14 @@ class RunAcceptance:
                 await request_cancels(tx, turn.to_cancel)
             if (record := await self.queue.insert(tx, replace(new, conversation=plan.conversation))) is None:
                 raise _IdTaken
+            # After the insert: a request that only joins a run uses nothing.
+            await require_tokens(tx, caller)
             await self.codec.hold(tx, plan.run.account_id, new.objects)
             if plan.spec.native_tools:
                 await self.workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)
             checked_at = asyncio.get_running_loop().time()
             reserved = await self.ledger.reserve(tx, plan.run, plan.credits_to_reserve)
+        (self._limited.discard if reserved is None else self._limited.add)(caller.account_id)
         unlimited_at = checked_at if reserved is None else None
         amount = None if reserved is None else reserved.amount
         plan = replace(plan, reserved=amount, unlimited_at=unlimited_at, accepted_at=record.created_at)

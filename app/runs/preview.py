@@ -48,7 +48,8 @@ class RunPreviewer:
         request = caller.labelled(request)
         run = RunKey(caller.account_id, RunId(request.run_id or str(new_uuid())))
         plan = self.planner.plan_for(caller, run, request, request_id=request_id)
-        return replace(plan, schemas=await self.schemas.prepare(request, account_id=caller.account_id))
+        schemas = await self.schemas.prepare(request, plan.spec, account_id=caller.account_id)
+        return replace(plan, schemas=schemas)
 
 
 def _without_prompt(spec: GraphSpec) -> GraphSpec:

@@ -14,6 +14,7 @@ from app.ids import ApiKeyId, RunKey
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.attribution import ANY_LABELS, NO_LABELS, LabelFilter, RunLabels
 from app.requests.outcome import GraphFinal, RunStatus, SpentBudget
+from app.runs.feedback.records import Feedback
 from app.usage.records import Meters
 
 DEFAULT_PRIORITY = 3
@@ -77,6 +78,7 @@ class RunRecord:
     is_parked: bool = False
     """Whether it goes on with what it was parked with, and has not begun to."""
     labels: RunLabels = NO_LABELS
+    feedback: Feedback | None = None
     reached: Sequence[SpentBudget] = ()
     """Soft budgets that were used up, for the request that has started it."""
 

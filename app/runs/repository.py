@@ -5,17 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import (
-    Text,
-    and_,
-    bindparam,
-    cast,
-    func,
-    select,
-    text,
-    true,
-    update,
-)
+from sqlalchemy import Text, and_, bindparam, cast, func, select, text, true, update
 
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
@@ -32,6 +22,7 @@ from app.platform.serialization.stored_json import dump_json
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.attribution import RunLabels
 from app.requests.outcome import GraphFinal
+from app.runs.feedback.repository import feedback_of
 from app.runs.records import AT_END, UNFINISHED, RunFilter, RunRecord, StoredEvents
 from app.runs.tables import run_events, runs
 from app.tools.skills.records import Skill
@@ -122,8 +113,21 @@ async def finish_run(
 
     None if it has ended already or is at another attempt (fencing).
     """
-    parameters = {
-        **_key(key),
+    values = finish_values(attempt, final, report, skills=skills, events=events)
+    ended_at: datetime | None = (await tx.execute(_FINISH, {**_key(key), **values})).scalar_one_or_none()
+    return ended_at
+
+
+def finish_values(
+    attempt: int,
+    final: GraphFinal,
+    report: MeterReport | None,
+    *,
+    skills: Sequence[Skill],
+    events: Sequence[StoredEvents],
+) -> dict[str, Any]:
+    """The parameters of `ENDED`, besides the run."""
+    return {
         "attempt": attempt,
         "status": final.status,
         **report_values(report),
@@ -133,8 +137,6 @@ async def finish_run(
         "latest": _latest(events),
         **event_values(events),
     }
-    ended_at: datetime | None = (await tx.execute(_FINISH, parameters)).scalar_one_or_none()
-    return ended_at
 
 
 def report_values(report: MeterReport | None) -> dict[str, Any]:
@@ -257,6 +259,7 @@ RUN_COLUMNS = (
     runs.c.end_user,
     runs.c.tags,
     runs.c.metadata,
+    runs.c.feedback,
 )
 
 
@@ -314,6 +317,7 @@ def record_of(columns: dict[str, Any]) -> RunRecord:
     columns["stops_unread"] = bool(columns["stops_unread"])
     shown = columns.pop("shown_answer")
     columns["shown_answer"] = None if shown is None else ShownAnswer(**shown)
+    columns["feedback"] = feedback_of(columns["feedback"])
     columns["caller_trace"] = None if caller is None else CallerTrace(caller, state)
     labels = RunLabels(*(columns.pop(name) for name in ("end_user", "tags", "metadata")))
     return RunRecord(key=key, labels=labels, **columns)
@@ -361,8 +365,7 @@ STORE_REPORT = """
 """
 """What was measured until now: an attempt that measures nothing leaves what it was parked with."""
 
-_FINISH = text(
-    f"""
+ENDED = f"""
     WITH ended AS (
         UPDATE runs
            SET status = :status, {STORE_REPORT},
@@ -376,12 +379,13 @@ _FINISH = text(
                               THEN NULL ELSE request END
          WHERE account_id = :account_id AND run_id = :run_id AND attempt = :attempt
            AND status IN ('queued', 'running', 'waiting')
-        RETURNING account_id, run_id, ended_at
+        RETURNING account_id, run_id, state_key, ended_at
     ), closed AS (
         UPDATE run_waits SET resolved_by = 'run_stopped', resolved_at = now() FROM ended
          WHERE run_waits.account_id = ended.account_id AND run_waits.run_id = ended.run_id
            AND resolved_by IS NULL
     ), stored AS ({STORE_EVENTS})
-    SELECT ended_at FROM ended
-    """  # noqa: S608 - a constant
-)
+"""  # noqa: S608 - a constant
+"""The beginning of statements that end a run."""
+
+_FINISH = text(f"{ENDED} SELECT ended_at FROM ended")  # noqa: S608 - a constant

@@ -23,6 +23,8 @@ from app.runs.drift.repository import drifted_runs
 from app.runs.events.reader import RunEventReader
 from app.runs.evidence.records import EvidenceRecord
 from app.runs.evidence.repository import find_evidence
+from app.runs.feedback.records import Feedback, Rating
+from app.runs.feedback.repository import store_feedback
 from app.runs.intake.planning import RunPlanning
 from app.runs.intake.submission import RunSubmission
 from app.runs.records import DriftedRuns, RunFilter, RunRecord
@@ -96,6 +98,18 @@ class RunService:
     async def get_with_contents(self, run: RunKey) -> RunRecord:
         """The run, if its contents were not deleted; raises `RunNotFound`, `RunDeleted`."""
         return with_contents(await self.get(run))
+
+    async def give_feedback(self, run: RunKey, rating: Rating, note: str | None) -> Feedback:
+        """Keep what a person thinks of a run's answer, in place of earlier feedback.
+
+        Raises `RunNotFound`, `RunDeleted`.
+        """
+        async with self.database.transaction() as tx:
+            feedback = await store_feedback(tx, run, rating, note)
+        if feedback is None:
+            await self.get_with_contents(run)
+            raise RunNotFound
+        return feedback
 
     async def list_runs(
         self,

@@ -185,7 +185,7 @@ class RunStarter:
             trace=self.telemetry.context_of(run.key, run.caller_trace),
             accepted_at=run.created_at,
             shown_answer=run.shown_answer,
-            schemas=await self.schemas.prepare(request, account_id=None),
+            schemas=await self.schemas.prepare(request, plan.spec, account_id=None),
         )
         if run.state_key is not None:
             async with self.database.read() as reader:

@@ -102,6 +102,7 @@ runs = Table(
     Column("end_user", Text, comment="The caller's id of the person it is for"),
     Column("tags", JSONB(none_as_null=True), comment="Names and values by which usage is summed up"),
     Column("metadata", Json(none_as_null=True), comment="What its caller keeps with it"),
+    Column("feedback", Json(none_as_null=True), comment="What a person thinks of its answer"),
     Column(
         "bytes",
         BigInteger,
@@ -171,6 +172,20 @@ Index(
 
 Index(
     "ix_runs_with_events",
+    runs.c.ended_at,
+    postgresql_where=text("events_deleted_at IS NULL AND ended_at IS NOT NULL"),
+)
+
+Index(
+    "ix_runs_of_account_with_contents",
+    runs.c.account_id,
+    runs.c.ended_at,
+    postgresql_where=text("contents_deleted_at IS NULL AND ended_at IS NOT NULL"),
+)
+
+Index(
+    "ix_runs_of_account_with_events",
+    runs.c.account_id,
     runs.c.ended_at,
     postgresql_where=text("events_deleted_at IS NULL AND ended_at IS NOT NULL"),
 )

@@ -54,7 +54,7 @@ from app.runs.events.timing import TimedEvents
 from app.runs.events.tracing import run_result
 from app.runs.evidence.recorder import EvidenceRecorder
 from app.runs.records import StoredEvents
-from app.runs.repository import finish_run, has_ended
+from app.runs.repository import finish_values, has_ended
 from app.runs.requeueing.repository import requeue_run
 from app.runs.waits.repository import park_run
 from app.streams.port import EventLog, LogEntry, WriterFenced
@@ -296,32 +296,10 @@ class RunWorker:
     async def _store(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> datetime | _NotStored:
         """Store a finished run and release its credit; returns when it has ended."""
         try:
-            async with self.database.transaction() as tx:
-                await finished.evidence.store(tx)
-                rows = await self._rows(tx, finished, entries)
-                if finished.parked is not None:
-                    is_parked = await self._park(tx, finished, finished.parked, rows)
-                    return _NotStored.PARKED if is_parked else _NotStored.FENCED
-                if finished.repeats and await requeue_run(tx, finished.run, attempt=finished.attempt):
-                    return _NotStored.REPEATED
-                # The run's row, its account's queue, its credit: the same order everywhere, so no deadlock.
-                ended_at = await finish_run(
-                    tx,
-                    finished.run,
-                    attempt=finished.attempt,
-                    final=finished.final,
-                    report=finished.report,
-                    skills=finished.plan.skills,
-                    events=rows,
-                )
-                if ended_at is not None:
-                    conversation = finished.plan.conversation
-                    state_key = None if conversation is None else conversation.state_key
-                    await self.queue.release_after(tx, finished.run, state_key)
-                # If another process ended the run, calls of this one may have reserved credit since.
-                if ended_at is not None or await has_ended(tx, finished.run):
-                    await debit_undelivered(tx, self.receipts, finished.run)
-                    await self.ledger.release(tx, finished.run)
+            goes_on = finished.repeats or finished.parked is not None
+            if goes_on and (stored := await self._leave(finished, entries)) is not None:
+                return stored
+            ended_at = await self._end(finished, entries)
         except Exception as error:  # noqa: BLE001 - the next attempt may succeed
             _log_failure(finished, error)
             return _NotStored.LATER
@@ -331,6 +309,35 @@ class RunWorker:
             self.event_log.abandon(finished.run)
             log.error("run.fenced", attempt=finished.attempt)
         return _NotStored.FENCED
+
+    async def _leave(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> _NotStored | None:
+        """Store a run that goes on later; None if it ends instead of being repeated."""
+        async with self.database.transaction() as tx:
+            await finished.evidence.store(tx)
+            if finished.parked is not None:
+                rows = await self._rows(tx, finished, entries)
+                is_parked = await self._park(tx, finished, finished.parked, rows)
+                return _NotStored.PARKED if is_parked else _NotStored.FENCED
+            is_repeated = await requeue_run(tx, finished.run, attempt=finished.attempt)
+            return _NotStored.REPEATED if is_repeated else None
+
+    async def _end(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> datetime | None:
+        """Store the end of a run; returns when it has ended, None if it is at another attempt."""
+        run, attempt, evidence = finished.run, finished.attempt, finished.evidence
+        is_debited, skills = not self.receipts.receipts_of(run), finished.plan.skills
+        is_one_statement = is_debited and attempt == FIRST_ATTEMPT
+        async with self.database.write() if is_one_statement else self.database.transaction() as tx:
+            rows = await self._rows(tx, finished, entries)
+            values = finish_values(attempt, finished.final, finished.report, skills=skills, events=rows)
+            new = evidence.unstored
+            ended_at = await self.queue.end(tx, run, values, evidence=new, is_debited=is_debited)
+            if ended_at is None:
+                await evidence.store(tx)
+            # If another process ended the run, calls of this one may have reserved credit since.
+            if not is_debited if ended_at is not None else await has_ended(tx, run):
+                await debit_undelivered(tx, self.receipts, run)
+                await self.ledger.release(tx, run)
+        return ended_at
 
     async def _rows(
         self, tx: Transaction, finished: _FinishedRun, entries: Sequence[LogEntry]

@@ -58,12 +58,38 @@ export function apiUrl(path) {
 export const get = (path) => call("GET", path);
 
 /**
+ * The same with a credential of its own.
  * @template {ApiPath} Path
  * @param {PathOf<Path>} path
- * @param {BodyOf<Path>} body
+ * @param {string} authorization
+ * @returns {Promise<ResponseOf<Path, "get">>}
+ */
+export const getAs = (path, authorization) => call("GET", path, undefined, { Authorization: authorization });
+
+/**
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
+ * @param {BodyOf<Path, "post">} body
+ * @param {Record<string, string>} [headers]
  * @returns {Promise<ResponseOf<Path, "post">>}
  */
-export const post = (path, body) => call("POST", path, body);
+export const post = (path, body, headers) => call("POST", path, body, headers);
+
+/**
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
+ * @param {BodyOf<Path, "put">} body
+ * @returns {Promise<ResponseOf<Path, "put">>}
+ */
+export const put = (path, body) => call("PUT", path, body);
+
+/**
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
+ * @param {BodyOf<Path, "patch">} body
+ * @returns {Promise<ResponseOf<Path, "patch">>}
+ */
+export const patch = (path, body) => call("PATCH", path, body);
 
 /**
  * @template {ApiPath} Path
@@ -77,20 +103,21 @@ export const remove = (path) => call("DELETE", path);
  * @param {string} method
  * @param {string} path
  * @param {unknown} [body]
+ * @param {Record<string, string>} [headers]
  */
-async function call(method, path, body) {
-  const response = await request(method, path, body);
+async function call(method, path, body, headers) {
+  const response = await request(method, path, body, headers);
   if (response.ok) return response.status === 204 ? null : response.json();
   const problem = await response.json().catch(() => UNREADABLE);
   if (response.status === 401 && path !== "v1/browser-session") onUnauthenticated();
   throw new ApiError({ ...problem, status: response.status });
 }
 
-/** @param {string} method @param {string} path @param {unknown} body */
-async function request(method, path, body) {
-  const json = { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+/** @param {string} method @param {string} path @param {unknown} body @param {Record<string, string>} [headers] */
+async function request(method, path, body, headers) {
+  const json = { headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) };
   try {
-    return await fetch(apiUrl(path), { method, ...(body === undefined ? {} : json) });
+    return await fetch(apiUrl(path), { method, ...(body === undefined ? { headers } : json) });
   } catch {
     throw new ApiError(UNREACHABLE);
   }

@@ -4,7 +4,8 @@
 /** @import { Filters } from "./approvals/waiting.js" */
 
 import { Waiting } from "./approvals/waiting.js";
-import { html, useState, withValue } from "./html.js";
+import { html, useState } from "./html.js";
+import { FilterFields } from "./parts/filter_fields.js";
 import { startPage } from "./shell.js";
 
 const KINDS = /** @type {const} */ ([
@@ -20,6 +21,8 @@ const TEXTS = /** @type {const} */ ([
   ["stateKey", "Conversation"],
 ]);
 
+const FILTERS = [{ name: "kind", label: "Kind", options: KINDS }, ...TEXTS.map(([name, label]) => ({ name, label }))];
+
 /** @param {{who: Session}} props */
 function ApprovalsPage({ who }) {
   const [filters, setFilters] = useState(filtersOfUrl);
@@ -34,39 +37,10 @@ function ApprovalsPage({ who }) {
       <h1>What waits for an answer</h1>
       ${
         who.may("runs:read")
-          ? html`<${Choices} filters=${filters} choose=${choose} /><${Waiting} who=${who} filters=${filters} isPage />`
+          ? html`<${FilterFields} filters=${FILTERS} values=${filters} choose=${choose} /><${Waiting} who=${who} filters=${filters} isPage />`
           : html`<p class="notice notice-warn">This API key lacks the scope <code>runs:read</code>, which shows what waits.</p>`
       }
     </main>
-  `;
-}
-
-/** @param {{filters: Filters, choose: (changes: Filters) => void}} props */
-function Choices({ filters, choose }) {
-  const kindOf = (/** @type {string} */ value) => KINDS.find(([kind]) => kind === value)?.[0] ?? "";
-  return html`
-    <div class="waits-filters" role="group" aria-label="Filters">
-      <label class="field">
-        <span>Kind</span>
-        <select value=${filters.kind} onChange=${withValue((value) => choose({ kind: kindOf(value) }))}>
-          ${KINDS.map(([kind, label]) => html`<option value=${kind}>${label}</option>`)}
-        </select>
-      </label>
-      ${TEXTS.map(
-        ([name, label]) => html`
-          <label class="field">
-            <span>${label}</span>
-            <input
-              value=${filters[name]}
-              placeholder="any"
-              autocapitalize="off"
-              spellcheck=${false}
-              onChange=${withValue((value) => choose({ [name]: value.trim() }))}
-            />
-          </label>
-        `,
-      )}
-    </div>
   `;
 }
 

@@ -56,6 +56,14 @@ export function formatExact(units) {
 }
 
 /**
+ * A decimal string without the zeros at its end, as people write it.
+ * @param {string} text
+ */
+export function plainDecimal(text) {
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
+/**
  * A floating-point number, for the height of chart bars only.
  * @param {bigint} units
  */

@@ -9,7 +9,10 @@ const PAGES = [
   { name: "chat", label: "Chat", href: "./", needs: "runs:read" },
   { name: "approvals", label: "Approvals", href: "./approvals", needs: "runs:read" },
   { name: "billing", label: "Billing", href: "./billing", needs: "receipts:read" },
+  { name: "console", label: "Console", href: "./console", needs: "receipts:read" },
 ];
+/** Scopes that `admin` includes. */
+const OF_ADMIN = ["metrics:read", "keys:write", "budgets:write"];
 const BROWSER_SESSION = apiPath("/v1/browser-session");
 const NOT_SIGNED_IN = "The sign-in has failed. Try again.";
 /** What is wrong with a sign-in at the issuer, by the code that the server says. */
@@ -23,7 +26,7 @@ const PROBLEMS = /** @type {Record<string, string>} */ ({
 
 /** @typedef {Schemas["BrowserSessionResponse"]} SessionResponse */
 /** @typedef {SessionResponse & {may: (scope: string) => boolean}} Session */
-/** @typedef {{name: "chat" | "approvals" | "billing", Page: (props: {who: Session}) => Html}} PageProps */
+/** @typedef {{name: "chat" | "approvals" | "billing" | "console", Page: (props: {who: Session}) => Html}} PageProps */
 
 /** The session before it is known whether there is one, which null means. */
 const UNKNOWN = undefined;
@@ -53,6 +56,8 @@ function Shell({ name, Page }) {
   const signOut = async () => {
     try {
       const left = await remove(BROWSER_SESSION);
+      // Another person may sign in here.
+      sessionStorage.clear();
       if (left) return location.assign(left.continueAt);
       setNotice("You are signed out.");
       setWho(null);
@@ -99,7 +104,9 @@ function problemOfSignIn() {
  * @returns {Session | null}
  */
 function known(session) {
-  return session && { ...session, may: (scope) => session.scopes.includes(scope) };
+  if (session === null) return null;
+  const has = (/** @type {string} */ scope) => session.scopes.includes(scope);
+  return { ...session, may: (scope) => has(scope) || (OF_ADMIN.includes(scope) && has("admin")) };
 }
 
 /**
@@ -162,7 +169,7 @@ function TopBar({ name, who, signOut }) {
 }
 
 /** @param {KeyboardEvent & {currentTarget: HTMLDetailsElement}} event */
-function closeOnEscape(event) {
+export function closeOnEscape(event) {
   if (event.key !== "Escape") return;
   event.currentTarget.open = false;
   event.currentTarget.querySelector("summary")?.focus();

@@ -151,7 +151,7 @@ class Webhooks:
             registration = change(_registration_of(webhook))
             registration.check()
             if registration.url != webhook.url and webhook.format != "runtally":
-                # Whoever may change a webhook would receive its token, which is of another system.
+                # A key that may change a webhook would receive its token, which is of another system.
                 raise Invalid.field("url", f"cannot be changed in the format {webhook.format}: register anew")
             if webhook.enabled and not registration.enabled:
                 await disable_webhook(tx, webhook.id, "by_request")

@@ -158,6 +158,11 @@ async def delete_files(tx: Transaction, run: RunKey) -> None:
     await tx.execute(update(workspaces).where(_is(workspaces, run)).values(**values))
 
 
+async def expire_early(tx: Transaction) -> None:
+    """Let files expire that their accounts keep for less than their runs' graphs do."""
+    await tx.execute(_EXPIRE_EARLY)
+
+
 async def delete_expired_files(tx: Transaction, *, most: int) -> int:
     """Delete the files of expired workspaces; returns of how many."""
     due = (
@@ -283,6 +288,24 @@ _EXPIRE_STATES = text(
                            ON last.account_id = fork.account_id AND last.run_id = fork.forked_at
                         WHERE fork.account_id = :account_id AND fork.state_key <> :state_key
                           AND last.state_key = :state_key)
+    """
+)
+
+# Locked in no order, so those that another server has locked are skipped.
+_EXPIRE_EARLY = text(
+    """
+    WITH early AS (
+        SELECT workspace.account_id, workspace.run_id, runs.ended_at + kept.time AS expires_at
+          FROM accounts
+         CROSS JOIN LATERAL make_interval(
+               days => CAST(accounts.retention ->> 'workspaces_days' AS int)) AS kept (time)
+          JOIN workspaces AS workspace ON workspace.account_id = accounts.id AND NOT workspace.emptied
+          JOIN runs USING (account_id, run_id)
+         WHERE workspace.expires_at > runs.ended_at + kept.time
+           FOR UPDATE OF workspace SKIP LOCKED
+    )
+    UPDATE workspaces SET expires_at = early.expires_at FROM early
+     WHERE workspaces.account_id = early.account_id AND workspaces.run_id = early.run_id
     """
 )
 

@@ -33,6 +33,7 @@ from app.workspaces.repository import (
     add_traffic,
     delete_expired_files,
     delete_files_except,
+    expire_early,
     find_file,
     find_kept_files,
     find_state_before,
@@ -197,6 +198,7 @@ class Workspaces:
     async def delete_expired_files(self) -> int:
         """Delete the files of some expired workspaces; returns of how many."""
         async with self._database.transaction() as tx:
+            await expire_early(tx)
             return await delete_expired_files(tx, most=_DELETE_BATCH)
 
     async def _delete_all_expired(self) -> None:

@@ -1,4 +1,4 @@
-"""Budgets and AsyncBudgets: limits of what an account, its keys, end users, tags and graphs may spend."""
+"""Budgets and AsyncBudgets: limits of what an account may spend, and when it requests more credit."""
 
 from decimal import Decimal
 from typing import Any, Literal, TypedDict, Unpack
@@ -6,6 +6,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from pydantic import AwareDatetime
 
 from runtally.model import Model
+from runtally.protocol.billing import Balance
 from runtally.protocol.call import AsyncSend, Call, Page, Send, nothing, one, page, segment
 
 
@@ -71,6 +72,18 @@ def _delete(budget_id: str, account: str | None) -> Call[None]:
     return Call(method="DELETE", path=path, query=_of(account), parse=nothing, repeatable=False)
 
 
+def _set_top_up(below_usd: Decimal, amount_usd: Decimal, per_day: int, account: str | None) -> Call[Balance]:
+    body = {"belowUsd": f"{below_usd:f}", "amountUsd": f"{amount_usd:f}", "perDay": per_day}
+    return Call(method="PUT", path=_TOP_UP, query=_of(account), body=body, parse=one(Balance))
+
+
+def _delete_top_up(account: str | None) -> Call[None]:
+    return Call(method="DELETE", path=_TOP_UP, query=_of(account), parse=nothing)
+
+
+_TOP_UP = "/v1/balance/top-up"
+
+
 def _path(budget_id: str) -> str:
     return f"/v1/budgets/{segment(budget_id)}"
 
@@ -101,6 +114,16 @@ class Budgets:
         """Delete a budget."""
         self._send(_delete(budget_id, account))
 
+    def set_top_up(
+        self, *, below_usd: Decimal, amount_usd: Decimal, per_day: int = 1, account: str | None = None
+    ) -> Balance:
+        """Let webhooks know when less than `below_usd` is left of prepaid credit, at most so often a day."""
+        return self._send(_set_top_up(below_usd, amount_usd, per_day, account))
+
+    def delete_top_up(self, *, account: str | None = None) -> None:
+        """Request no more credit."""
+        self._send(_delete_top_up(account))
+
 
 class AsyncBudgets:
     """The same for asyncio."""
@@ -125,3 +148,13 @@ class AsyncBudgets:
     async def delete(self, budget_id: str, *, account: str | None = None) -> None:
         """Delete a budget."""
         await self._send(_delete(budget_id, account))
+
+    async def set_top_up(
+        self, *, below_usd: Decimal, amount_usd: Decimal, per_day: int = 1, account: str | None = None
+    ) -> Balance:
+        """Let webhooks know when less than `below_usd` is left of prepaid credit, at most so often a day."""
+        return await self._send(_set_top_up(below_usd, amount_usd, per_day, account))
+
+    async def delete_top_up(self, *, account: str | None = None) -> None:
+        """Request no more credit."""
+        await self._send(_delete_top_up(account))

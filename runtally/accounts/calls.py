@@ -1,9 +1,21 @@
 """The calls of accounts and keys, one function for each."""
 
 from collections.abc import Sequence
-from typing import Any
+from decimal import Decimal
+from typing import Any, Literal
+from uuid import uuid4
 
-from runtally.accounts.types import Account, ApiKey, AuditEntry, AuditFilters, KeyOptions
+from pydantic.alias_generators import to_camel
+
+from runtally.accounts.types import (
+    Account,
+    AccountBalance,
+    ApiKey,
+    AuditEntry,
+    AuditFilters,
+    GrantTerms,
+    KeyOptions,
+)
 from runtally.options import moment
 from runtally.protocol.call import Call, Page, nothing, one, page_call, segment
 
@@ -18,8 +30,29 @@ def list_accounts(cursor: str | None) -> Call[Page[Account]]:
     return page_call("/v1/accounts", Account, cursor)
 
 
+def get_account(name: str) -> Call[AccountBalance]:
+    """The credit of an account."""
+    return Call(method="GET", path=f"/v1/accounts/{segment(name)}", parse=one(AccountBalance))
+
+
+def change_credit(
+    name: str, usd: Decimal, *, kind: Literal["grants", "adjustments"], terms: GrantTerms
+) -> Call[AccountBalance]:
+    """Grant or adjust credit, once however often it is sent."""
+    body = {to_camel(term): value for term, value in terms.items()}
+    if "expires_at" in terms:
+        body["expiresAt"] = moment(terms["expires_at"])
+    return Call(
+        method="POST",
+        path=f"/v1/accounts/{segment(name)}/{kind}",
+        body={**body, "usd": f"{usd:f}"},
+        headers={"Idempotency-Key": str(uuid4())},
+        parse=one(AccountBalance),
+    )
+
+
 def change_account(name: str, changed: dict[str, Any]) -> Call[None]:
-    """Rename, suspend or resume an account."""
+    """Rename, suspend or resume an account, or change for how long it keeps contents."""
     return Call(method="PATCH", path=f"/v1/accounts/{segment(name)}", body=changed, parse=nothing)
 
 
@@ -31,8 +64,8 @@ def create_key(account: str, scopes: Sequence[str], options: KeyOptions) -> Call
             body[name] = options[name]
     if "expires_at" in options:
         body["expiresAt"] = moment(options["expires_at"])
-    limits = {"requestsPerMinute": "requests_per_minute", "concurrentRuns": "concurrent_runs"}
-    body["limits"] = {shown: options.get(name) for shown, name in limits.items()}
+    limits = ("requests_per_minute", "concurrent_runs", "tokens_per_minute")
+    body["limits"] = {to_camel(name): options.get(name) for name in limits if name in options}
     labels = {"endUser": "end_user", "tags": "tags", "fixed": "fixed_labels"}
     if any(name in options for name in labels.values()):
         body["labels"] = {shown: options.get(name) for shown, name in labels.items() if name in options}

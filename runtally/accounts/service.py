@@ -1,11 +1,23 @@
 """Accounts and AsyncAccounts: accounts, their API keys and the audit log."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from decimal import Decimal
 from functools import partial
 from typing import Unpack
 
+from pydantic.alias_generators import to_camel
+
 from runtally.accounts import calls
-from runtally.accounts.types import Account, ApiKey, AuditEntry, AuditFilters, KeyOptions
+from runtally.accounts.types import (
+    Account,
+    AccountBalance,
+    ApiKey,
+    AuditEntry,
+    AuditFilters,
+    GrantTerms,
+    KeyOptions,
+    RetentionDays,
+)
 from runtally.protocol.call import AsyncSend, Send
 from runtally.protocol.pages import each, each_async
 
@@ -25,6 +37,23 @@ class Accounts:
     def list(self) -> Iterator[Account]:
         """All accounts, newest first."""
         return each(self._send, calls.list_accounts)
+
+    def get(self, name: str) -> AccountBalance:
+        """The credit of an account, and for how long it keeps contents."""
+        return self._send(calls.get_account(name))
+
+    def grant(self, name: str, usd: Decimal, **terms: Unpack[GrantTerms]) -> AccountBalance:
+        """Add credit, for a time or for ever."""
+        return self._send(calls.change_credit(name, usd, kind="grants", terms=terms))
+
+    def adjust(self, name: str, usd: Decimal, *, note: str) -> AccountBalance:
+        """Correct credit by an amount of either sign."""
+        return self._send(calls.change_credit(name, usd, kind="adjustments", terms={"note": note}))
+
+    def retain(self, name: str, **days: Unpack[RetentionDays]) -> None:
+        """Keep contents for fewer days than by default; None: as by default."""
+        changed = {to_camel(kind): value for kind, value in days.items()}
+        self._send(calls.change_account(name, {"retention": changed}))
 
     def rename(self, name: str, new_name: str) -> None:
         """Give an account another name."""
@@ -72,6 +101,23 @@ class AsyncAccounts:
     def list(self) -> AsyncIterator[Account]:
         """All accounts, newest first."""
         return each_async(self._send, calls.list_accounts)
+
+    async def get(self, name: str) -> AccountBalance:
+        """The credit of an account, and for how long it keeps contents."""
+        return await self._send(calls.get_account(name))
+
+    async def grant(self, name: str, usd: Decimal, **terms: Unpack[GrantTerms]) -> AccountBalance:
+        """Add credit, for a time or for ever."""
+        return await self._send(calls.change_credit(name, usd, kind="grants", terms=terms))
+
+    async def adjust(self, name: str, usd: Decimal, *, note: str) -> AccountBalance:
+        """Correct credit by an amount of either sign."""
+        return await self._send(calls.change_credit(name, usd, kind="adjustments", terms={"note": note}))
+
+    async def retain(self, name: str, **days: Unpack[RetentionDays]) -> None:
+        """Keep contents for fewer days than by default; None: as by default."""
+        changed = {to_camel(kind): value for kind, value in days.items()}
+        await self._send(calls.change_account(name, {"retention": changed}))
 
     async def rename(self, name: str, new_name: str) -> None:
         """Give an account another name."""

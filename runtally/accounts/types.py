@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 from pydantic import AwareDatetime
 
 from runtally.model import Model
+from runtally.protocol.billing import Balance
 
 
 class Account(Model):
@@ -18,11 +19,30 @@ class Account(Model):
     suspended_at: AwareDatetime | None = None
 
 
+class Retention(Model):
+    """For how many days an account keeps contents; None: as by default."""
+
+    contents_days: int | None = None
+    events_days: int | None = None
+    transcripts_days: int | None = None
+    workspaces_days: int | None = None
+    evidence_days: int | None = None
+
+
+class AccountBalance(Balance):
+    """The credit of an account, and for how long it keeps contents."""
+
+    account: str
+    suspended_at: AwareDatetime | None = None
+    retention: Retention
+
+
 class KeyLimits(Model):
     """The limits of a key; None: none of its own."""
 
     requests_per_minute: int | None = None
     concurrent_runs: int | None = None
+    tokens_per_minute: int | None = None
 
 
 class KeyLabels(Model):
@@ -82,10 +102,29 @@ class KeyOptions(TypedDict, total=False):
     models: Sequence[str]
     requests_per_minute: int
     concurrent_runs: int
+    tokens_per_minute: int
     end_user: str
     tags: Mapping[str, str]
     fixed_labels: bool
     """Whether requests may name no other end user, and no other values of these tags."""
+
+
+class RetentionDays(TypedDict, total=False):
+    """For how many days contents are kept; None: as by default."""
+
+    contents_days: int | None
+    events_days: int | None
+    transcripts_days: int | None
+    workspaces_days: int | None
+    evidence_days: int | None
+
+
+class GrantTerms(TypedDict, total=False):
+    """When the rest of a grant expires, and when it is spent: what has a lower priority is spent first."""
+
+    note: str
+    expires_at: datetime
+    priority: int
 
 
 class AuditFilters(TypedDict, total=False):

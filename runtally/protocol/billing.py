@@ -81,6 +81,15 @@ class UsageReport(Model):
     total: UsageSums
 
 
+class TopUp(Model):
+    """When the account requests more credit from webhooks, and when it last did."""
+
+    below_usd: Decimal
+    amount_usd: Decimal
+    per_day: int
+    requested_at: AwareDatetime | None = None
+
+
 class Balance(Model):
     """An account's credit, in credits and dollars; `available` is None without a limit."""
 
@@ -95,3 +104,4 @@ class Balance(Model):
     granted_usd: Decimal
     spent_usd: Decimal
     left_usd: Decimal
+    top_up: TopUp | None = None

@@ -94,6 +94,8 @@ _FILTERS = {
     "end_user": "endUser",
     "tag": "tag",
     "q": "q",
+    "pinned": "pinned",
+    "archived": "archived",
     "basis": "basis",
     "origin": "origin",
     "since": "from",
@@ -113,8 +115,14 @@ def query_of(
     for name, value in options.items():
         if name not in _FILTERS:
             raise TypeError(f"unknown option {name!r}; known are {', '.join(sorted(_FILTERS))}")
-        query[_FILTERS[name]] = moment(value) if isinstance(value, datetime) else str(value)
+        query[_FILTERS[name]] = _in_query(value)
     return query
+
+
+def _in_query(value: object) -> str:
+    if isinstance(value, datetime):
+        return moment(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def page_call(

@@ -1,6 +1,7 @@
 """The calls of the API, one function for each."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -14,6 +15,7 @@ from runtally.options import (
     RunFilters,
     UsageOptions,
     decision_body,
+    moment,
 )
 from runtally.protocol.billing import Balance, Receipt, UsageReport
 from runtally.protocol.call import Call, Page, nothing, one, page, page_call, page_query, query_of, segment
@@ -23,7 +25,9 @@ from runtally.types import (
     Conversation,
     ConversationFiles,
     ConversationMessage,
+    CreatedShare,
     Evidence,
+    Feedback,
     Grant,
     Graph,
     GraphFinal,
@@ -32,6 +36,7 @@ from runtally.types import (
     RunFile,
     RunPreview,
     SentMessage,
+    Share,
     StartedRun,
     ToolDescription,
 )
@@ -115,6 +120,12 @@ def decide_permission(run_id: str, request_id: str, *, allow: bool, options: Dec
     return Call(method="POST", path=path, body=decision_body(options, allow=allow), parse=nothing)
 
 
+def give_feedback(run_id: str, rating: Literal["up", "down"], note: str | None) -> Call[Feedback]:
+    """Keep what a person thinks of the answer of a run."""
+    body = {"rating": rating, "note": note}
+    return Call(method="PUT", path=f"{_run(run_id)}/feedback", body=body, parse=one(Feedback))
+
+
 def list_approvals(filters: ApprovalFilters, cursor: str | None) -> Call[Page[Approval]]:
     """A page of what waits for a person."""
     return page_call("/v1/approvals", Approval, cursor, query_of(filters))
@@ -193,6 +204,41 @@ def list_conversation_messages(state_key: str, cursor: str | None) -> Call[Page[
     """A page of a conversation's messages, oldest first."""
     parse = page(ConversationMessage, "messages")
     return Call(method="GET", path=_conversation(state_key), query=page_query(cursor), parse=parse)
+
+
+def change_conversation(
+    state_key: str, *, title: str | None, pinned: bool | None, archived: bool | None
+) -> Call[Conversation]:
+    """Rename, pin or archive a conversation."""
+    given = {"title": title, "pinned": pinned, "archived": archived}
+    body = {name: value for name, value in given.items() if value is not None}
+    return Call(method="PATCH", path=_conversation(state_key), body=body, parse=one(Conversation))
+
+
+def export_conversation(state_key: str, format_: Literal["markdown", "json"]) -> Call[bytes]:
+    """All messages of a conversation as one document."""
+    path = f"{_conversation(state_key)}/export"
+    return Call(method="GET", path=path, query={"format": format_}, parse=bytes, is_json=False)
+
+
+def create_share(state_key: str, *, expires_at: datetime | None, with_tool_calls: bool) -> Call[CreatedShare]:
+    """Share a conversation; a repeated request would make a second link."""
+    body: dict[str, Any] = {"withToolCalls": with_tool_calls}
+    if expires_at is not None:
+        body["expiresAt"] = moment(expires_at)
+    path = f"{_conversation(state_key)}/shares"
+    return Call(method="POST", path=path, body=body, parse=one(CreatedShare), repeatable=False)
+
+
+def list_shares(state_key: str) -> Call[Page[Share]]:
+    """The share links of a conversation."""
+    return Call(method="GET", path=f"{_conversation(state_key)}/shares", parse=page(Share))
+
+
+def revoke_share(state_key: str, share_id: str) -> Call[None]:
+    """Revoke a share link; a repeated request would not find it."""
+    path = f"{_conversation(state_key)}/shares/{segment(share_id)}"
+    return Call(method="DELETE", path=path, parse=nothing, repeatable=False)
 
 
 def fork_conversation(state_key: str, *, at: str | None, new_key: str | None) -> Call[Conversation]:

@@ -1,17 +1,23 @@
 """The planted faults of `python -m tests.mutants` are in step with the code."""
 
-import pytest
+from contextlib import suppress
 
 from tests.architecture.tree import ROOT
 from tests.mutants.mutant import MUTANTS, Mutant
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_fault_can_be_planted(mutant: Mutant) -> None:
-    source = (ROOT / mutant.file).read_text("utf-8")
+def test_every_fault_can_be_planted() -> None:
+    # One test, because a test costs more than it takes to plant a fault.
+    assert [mutant.name for mutant in MUTANTS if not can_be_planted(mutant)] == []
 
-    assert source.count(mutant.old) == 1
-    compile(source.replace(mutant.old, mutant.new), mutant.file, "exec")
+
+def can_be_planted(mutant: Mutant) -> bool:
+    source = (ROOT / mutant.file).read_text("utf-8")
+    with suppress(SyntaxError):
+        if mutant.file.endswith(".py"):
+            compile(source.replace(mutant.old, mutant.new), mutant.file, "exec")
+        return source.count(mutant.old) == 1
+    return False
 
 
 def test_every_fault_has_a_name_of_its_own() -> None:

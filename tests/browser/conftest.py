@@ -11,13 +11,13 @@ from playwright.async_api import Browser, async_playwright, expect
 
 from tests.browser.site import Model, Site, a_site, in_its_own_task
 from tests.conftest import TEMPLATE
-from tests.e2e import office
+from tests.e2e import office, workshop
 from tests.e2e.agents import named_by_caller
 from tests.e2e.stories import a_world
 from tests.patience import PATIENCE_S
 from tests.programs import require
 
-_ARGUMENTS = [
+ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -46,7 +46,7 @@ async def browser() -> AsyncIterator[Browser]:
     require("chromium")
     expect.set_options(timeout=PATIENCE_S * 1000)
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=_ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
         yield browser
         await browser.close()
 
@@ -73,6 +73,8 @@ async def site(
     (directory / "graphs" / "thrifty.md").write_text(
         "---\ndescription: Tells the time.\ntools: [core__get_current_time]\non_budget: pause\n---\nHelp.\n"
     )
+    if shutil.which("bwrap") and shutil.which("socat"):
+        workshop.settings(directory, "approve: [state_change]")
     async with in_its_own_task(served) as world, a_site(world, model, browser) as site:
         yield site
     await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -64,6 +64,7 @@ async def test_what_waits_is_listed_live_and_answered_in_place(site: Site) -> No
         assert await accessibility_problems(page) == []
 
         await page.get_by_role("button", name="Change the arguments").click()
+        await page.get_by_role("button", name="As JSON").click()
         arguments = page.get_by_label("Arguments, as JSON")
         await arguments.fill('{"to": "nowhere", "text": "Hello"}')
         await page.get_by_role("button", name="Allow", exact=True).click()

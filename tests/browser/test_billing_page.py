@@ -2,6 +2,8 @@
 
 import csv
 import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 import pytest_asyncio
@@ -9,6 +11,7 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.browser.books import OF_WEEKS, UNKNOWN_MODEL, Books, opened
 from tests.browser.site import PHONE, Key, Site, accessibility_problems, screenshot
+from tests.e2e.stories import a_client
 from tests.factories import a_budget
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -58,11 +61,41 @@ async def test_the_overview_shows_a_month(site: Site, books: Books) -> None:
         await expect(page.locator(".tip")).to_contain_text("claude-opus-4-5")
 
 
+async def test_a_period_is_compared_with_the_one_before(site: Site, books: Books) -> None:
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    now, before = [await charged(site, books, today - timedelta(days=ago), days=7) for ago in (6, 13)]
+    async with site.visit(books.key, path="/billing?period=7d") as page:
+        compared = re.compile(r"% (more|less) than in the 7 days before \(\$(\d+\.\d+)\)")
+        await expect(figure(page, "Charged")).to_contain_text(compared)
+        ((word, amount),) = compared.findall(await figure(page, "Charged").inner_text())
+        assert (word, Decimal(amount)) == ("more" if now["all"] > before["all"] else "less", before["all"])
+        for model in {*now, *before} - {"all"}:
+            change = now.get(model, 0) - before.get(model, 0)
+            shown = f"{'+' if change > 0 else '-' if change < 0 else ''}${abs(change):.4f}"
+            await expect(part(page, model).locator("td").last).to_have_text(shown)
+        await screenshot(page, "billing-compared")
+        assert await accessibility_problems(page) == []
+
+        await page.get_by_label("Period").select_option("month")
+        await expect(figure(page, "Charged")).to_contain_text("on the same days of last month")
+        pace = figure(page, "Charged").get_by_text("At this pace")
+        await expect(pace).to_have_count(int(today.day > 1))
+
+
+async def charged(site: Site, books: Books, first: datetime, *, days: int) -> dict[str, Decimal]:
+    """Dollars by model, and of all."""
+    window = {"from": first.isoformat(), "to": (first + timedelta(days=days)).isoformat(), "groupBy": "model"}
+    async with a_client(site.world.url, books.key.secret) as http:
+        report = (await http.get("/v1/usage", params=window)).json()
+    items = {item["group"]: item["chargedCredits"] for item in report["items"]}
+    every = {**items, "all": report["total"]["chargedCredits"]}
+    return {name: Decimal(amount) / 10**7 for name, amount in every.items()}
+
+
 async def test_changes_of_the_credit_are_listed(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing") as page:
         entries = page.get_by_role("region", name="Changes of credit, newest first").locator("tbody tr")
         await expect(entries.first).to_have_text(re.compile(r"debit\s*-?\$0\.\d{6}\s*-?\$\d+\.\d{6}"))
-        await expect(page.get_by_role("navigation", name="Pages of credit")).to_contain_text("Page 1")
         export = page.locator("a[download='ledger.csv']")
         await expect(export).to_have_attribute("href", re.compile("v1/ledger"))
 

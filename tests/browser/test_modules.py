@@ -20,6 +20,19 @@ async def test_dollars_are_added_exactly(site: Site) -> None:
     assert sums == ["0.3000000000", None, "12345678901234567890.1000000001", "$0.0032", "$12.35", "$0.00"]
 
 
+async def test_a_period_is_compared_with_as_many_days_before_it(site: Site) -> None:
+    async with site.visit() as page:
+        periods: Any = await page.evaluate(_PERIODS)
+
+    assert periods == [
+        ["2026-11-15", "2026-11-21", "in the 7 days before"],
+        ["2026-02-28", "2026-02-28", "on the day before"],
+        ["2026-02-01", "2026-02-28", "on the same days of last month"],
+        ["2025-12-01", "2025-12-05", "on the same days of last month"],
+        [None, [3, 30], [28, 28]],
+    ]
+
+
 async def test_a_stopped_stream_does_not_reconnect(site: Site) -> None:
     opened: list[str] = []
     requested = {name: asyncio.Event() for name in ("left", "stays")}
@@ -112,6 +125,27 @@ _SUMS = """async () => {
     total(["0.1", null]),
     total(["12345678901234567890.1", "0.0000000001"]),
     ...["0.0031500001", "12.345678", "0"].map(dollars),
+  ];
+}"""
+_PERIODS = """async () => {
+  const { dayName, passedOfMonth, periodBefore } = await import("/assets/billing/view.js");
+  const day = 86_400_000;
+  const before = (period, first, last) => {
+    const found = periodBefore({ period }, { first: Date.parse(first), last: Date.parse(last) });
+    return [dayName(found.first), dayName(found.last), found.name];
+  };
+  const passed = (first, now) =>
+    passedOfMonth({ first: Date.parse(first) }, Date.parse(now))?.map((ms) => ms / day) ?? null;
+  return [
+    before("7d", "2026-11-22", "2026-11-28"),
+    before("custom", "2026-03-01", "2026-03-01"),
+    before("month", "2026-03-01", "2026-03-31"),
+    before("month", "2026-01-01", "2026-01-05"),
+    [
+      passed("2026-11-01", "2026-11-01T23:59:59Z"),
+      passed("2026-11-01", "2026-11-04"),
+      passed("2026-02-01", "2026-03-02"),
+    ],
   ];
 }"""
 _FOLLOW = """async () => {

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,17 @@ FOR_OTHERS = (
     *("/v1/ag-ui/", "/v1/ai-sdk/", "/openai/", "/mcp", "/.well-known/", "/anthropic/"),
     "/managed-agents/",
     # What sets an application up: any HTTP client, or one that is generated.
-    *("/v1/schedules", "/v1/webhooks", "/v1/end-users", "/v1/erasures", "/v1/balance/"),
-    # Operators, who have commands and pages; `accounts` of the Python client is in test_tenants.py.
-    *("/v1/accounts", "/v1/alarms", "/v1/audit", "/v1/chain", "/v1/fleet", "/v1/keys", "/v1/prices"),
+    *("/v1/schedules", "/v1/webhooks", "/v1/end-users", "/v1/erasures"),
+    # Operators, who have commands and pages.
+    *("/v1/alarms", "/v1/chain", "/v1/fleet", "/v1/prices"),
     *("/v1/exports", "/v1/ledger", "/v1/reconciliation", "/v1/statements"),
     # What watches the server, and its pages.
-    *("/healthz", "/readyz", "/metrics", "/v1/browser-session"),
+    *("/healthz", "/readyz", "/metrics", "/v1/browser-session", "/v1/shared"),
 )
 LEFT_OUT = {
     "follow_batch": "`batches.watch` looks the batch up, and needs no open connection",
     "wait_for_run": "sent for keys that may not read runs: test_a_key_that_may_not_read_runs_joins_its_own",
+    "list_keys": "`accounts.keys` shows more of each",
     "generate_text": "`run` of a graph does the same, and can be joined",
     "generate_object": "`run` with `response_schema`",
 }
@@ -44,6 +46,7 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "delete_run": lambda client: client.delete("r"),
     "change_run": lambda client: client.change("r", permission_mode="plan"),
     "run_evidence": lambda client: client.evidence("r"),
+    "give_feedback": lambda client: client.give_feedback("r", "up"),
     "run_receipts": lambda client: client.run_receipts("r"),
     "send_message": lambda client: client.send("r", "hi"),
     "interrupt_run": lambda client: client.interrupt("r"),
@@ -68,6 +71,19 @@ METHODS: dict[str, Callable[[Any], Any]] = {
         "b", scope="account", window="day", tokens=1, mode="hard"
     ),
     "delete_budget": lambda client: client.budgets.delete("b"),
+    "set_top_up": lambda client: client.budgets.set_top_up(below_usd=Decimal(1), amount_usd=Decimal(5)),
+    "delete_top_up": lambda client: client.budgets.delete_top_up(),
+    "list_accounts": lambda client: client.accounts.list(),
+    "create_account": lambda client: client.accounts.create("a"),
+    "get_account": lambda client: client.accounts.get("a"),
+    "change_account": lambda client: client.accounts.retain("a", events_days=7),
+    "grant": lambda client: client.accounts.grant("a", Decimal(5)),
+    "adjust": lambda client: client.accounts.adjust("a", Decimal(-1), note="n"),
+    "list_account_keys": lambda client: client.accounts.keys("a"),
+    "create_key": lambda client: client.accounts.create_key("a", ["runs:read"]),
+    "rotate_key": lambda client: client.accounts.rotate_key("k"),
+    "revoke_key": lambda client: client.accounts.revoke_key("k"),
+    "list_audit_entries": lambda client: client.accounts.audit(),
     "list_sessions": lambda client: client.conversations.list(),
     "get_session": lambda client: client.conversations.get("s"),
     "delete_session": lambda client: client.conversations.delete("s"),
@@ -76,6 +92,11 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "list_workspace": lambda client: client.conversations.files("s"),
     "list_grants": lambda client: client.conversations.grants("s"),
     "revoke_grant": lambda client: client.conversations.revoke("s", "g"),
+    "change_session": lambda client: client.conversations.change("s", title="x"),
+    "export_session": lambda client: client.conversations.export("s"),
+    "create_share": lambda client: client.conversations.share("s"),
+    "list_shares": lambda client: client.conversations.shares("s"),
+    "revoke_share": lambda client: client.conversations.revoke_share("s", "h"),
     "fork_session": lambda client: client.conversations.fork("s"),
     "list_receipts": lambda client: client.receipts(),
     "usage": lambda client: client.usage(),

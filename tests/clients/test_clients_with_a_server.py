@@ -33,7 +33,16 @@ pytestmark = pytest.mark.long
 
 GRAPH = f"{MESSAGES}:assistant"
 HELPER = f"{MESSAGES}:helper"
-HELPS = "---\ndescription: d\nclient_tools: true\nquestions: true\n---\nHelp.\n"
+HELPS = """---
+title: Helping hand
+description: d
+suggestions: [Help me.]
+input: {type: object, properties: {topic: {type: string}}, required: [topic]}
+client_tools: true
+questions: true
+---
+Help.
+"""
 ANSWERED = 'The user answered: "Which color?"="Red", "Which sizes?"="S, M".'
 
 
@@ -66,6 +75,7 @@ async def test_everything_that_the_python_client_can_do(world_of: WorldOf, tmp_p
         await tools_are_executed_here(client, world)
         await questions_are_answered(client, world)
         await costs_are_read(client)
+        await graphs_have_inputs(client)
         with pytest.raises(NotFound, match="graph"):
             await client.run(f"{MESSAGES}:nope", "hi")
         with pytest.raises(InvalidRequest) as raised:
@@ -215,6 +225,20 @@ async def costs_are_read(client: AsyncClient) -> None:
     assert [each async for each in client.receipts(run_id="nothing")] == []
 
 
+async def graphs_have_inputs(client: AsyncClient) -> None:
+    helper = next(each for each in await client.graphs() if each.id == HELPER)
+    assert (helper.title, helper.icon, helper.output) == ("Helping hand", None, None)
+    assert [(each.title, each.message) for each in helper.suggestions] == [("Help me.", "Help me.")]
+    assert helper.input is not None
+    assert helper.input["required"] == ["topic"]
+    assert (await client.run(HELPER, None, input={"topic": "tea"})).content == "one two three four"
+    with pytest.raises(InvalidRequest) as raised:
+        await client.run(HELPER, None, input={"topic": 1})
+    assert [error.field for error in raised.value.errors] == ["input.topic"]
+    with pytest.raises(TypeError, match="a run needs a prompt, an input, or fork_from"):
+        await client.run(HELPER, None)
+
+
 async def everything_in_typescript(world: World, directory: Path) -> None:
     """The same with the other client."""
     await asyncio.to_thread(install_client, directory)
@@ -249,6 +273,7 @@ async def everything_in_typescript(world: World, directory: Path) -> None:
         "costsAgree": True,
         "ofRun": 1,
         "graphs": True,
+        "fromInput": ["Helping hand", "one two three four"],
         "tools": True,
         "models": True,
         "refused": ["InvalidRequest", "priority"],

@@ -19,6 +19,8 @@ from tests.e2e.agents import MESSAGES, every_agent, without_cli
 from tests.e2e.office import MAIL, office
 from tests.e2e.office import settings as office_settings
 from tests.e2e.stories import KEY, World, WorldOf
+from tests.e2e.test_a_graph_has_an_input import HOSTILE, reading
+from tests.e2e.test_a_graph_has_an_input import settings as reader_settings
 from tests.e2e.test_the_agent_asks import COLOR, SIZES, asking
 from tests.e2e.test_the_agent_asks import settings as asker_settings
 from tests.patience import PATIENCE_S
@@ -129,6 +131,58 @@ async def test_the_text_so_far_is_progress_and_an_object_is_structured(world_of:
     assert all(text is not None and text_of(said).startswith(text) for text in shown)
     assert found.structured_content == {"city": "Oslo"}
     assert json.loads(text_of(found)) == {"city": "Oslo"}
+
+
+@both
+async def test_a_graph_with_schemas_is_a_tool_with_these_arguments_and_results(
+    world_of: WorldOf, tmp_path: Path, mode: str
+) -> None:
+    world = await world_of(reading, agent=MESSAGES, **reader_settings(tmp_path))
+    name = f"{MESSAGES}__reader"
+
+    async with a_client(world, mode) as client:
+        tool = next(each for each in (await client.list_tools()).tools if each.name == name)
+        first = await client.call_tool(name, {**HOSTILE, "conversation": "bills"})
+        second = await client.call_tool(name, {"text": "Total: 4", "conversation": "bills"})
+        again = await client.call_tool(name, {"text": "", "conversation": f"run:{ours(first)[0]}"})
+        with pytest.raises(MCPError) as wrong:
+            await client.call_tool(name, {"text": "t", "year": "soon"})
+        with pytest.raises(MCPError) as missing:
+            await client.call_tool(name, {"message": "Total: 4"})
+
+    assert (tool.title, tool.input_schema["required"]) == ("Invoice reader", ["text"])
+    assert list(tool.input_schema["properties"]) == ["text", "year", "conversation"]
+    assert tool.output_schema is not None
+    assert tool.output_schema["required"] == ["total"]
+    assert first.structured_content == again.structured_content == {"total": len(json.dumps(HOSTILE))}
+    assert ours(first)[1] == ours(second)[1]
+    assert [json.loads(each.last_text) for each in world.simulator.requests] == [
+        HOSTILE,
+        {"text": "Total: 4"},
+    ]
+    assert wrong.value.error.data["errors"][0]["field"] == "params.arguments.year"
+    assert missing.value.error.data["errors"][0]["field"] == "params.arguments"
+
+
+@both
+async def test_suggestions_are_prompts_that_name_the_tool(world_of: WorldOf, mode: str) -> None:
+    world = await world_of(echo, agent=MESSAGES)
+
+    async with a_client(world, mode) as client:
+        prompts = {each.name: each for each in (await client.list_prompts()).prompts}
+        got = await client.get_prompt(f"{TOOL}__3")
+        with pytest.raises(MCPError) as unknown:
+            await client.get_prompt(f"{TOOL}__9")
+
+    prompt = prompts[f"{TOOL}__3"]
+    assert prompt.title == "Write a polite refusal"
+    assert prompt.description is not None
+    assert prompt.description.startswith("Assistant: ")
+    (message,) = got.messages
+    assert message.role == "user"
+    assert message.content.type == "text"
+    assert message.content.text.startswith(f"With the tool {TOOL}: Write a short, friendly mail")
+    assert unknown.value.error.code == INVALID_PARAMS
 
 
 @both

@@ -35,7 +35,7 @@ async def test_a_tenant_is_created_restricted_and_suspended(
 
     assert list(shown) == [
         *("Create a tenant", "Let the tenant make its keys", "Label the runs of a key"),
-        *("Limit what it spends", "Replace a key"),
+        *("Limit what it spends", "Keep less", "Replace a key"),
         *("Suspend a tenant", "Read what was done"),
     ]
     assert shown["Create a tenant"][0].startswith("rt_")
@@ -45,8 +45,10 @@ async def test_a_tenant_is_created_restricted_and_suspended(
         ["cap", "50.0000000000"],
         ["per-user", "0.5000000000"],
     ]
+    assert shown["Keep less"] == ["7"]
     assert shown["Replace a key"] == ["['messages:assistant']"]
     assert shown["Read what was done"] == [
         *("account.resumed", "account.suspended", "key.revoked", "key.rotated"),
-        *("budget.set", "budget.set", "key.created", "key.created", "key.created", "account.created"),
+        *("account.retention_set", "budget.set", "budget.set", "key.created", "key.created"),
+        *("key.created", "account.created"),
     ]

@@ -44,6 +44,8 @@ for await (const event of asking) {
     await asking.answer(event.requestId, { [event.questions[0].question]: "Red", 1: ["S", "M"] });
 }
 const answered = await asking.result();
+const helper = (await client.graphs()).find((each) => each.id === graph.replace("assistant", "helper"));
+const { content } = await client.run(helper.id, null, { input: { topic: "tea" } });
 const runs = await all(client.listRuns({ status: "succeeded", graphId: graph }));
 const evidence = await all(client.evidence("ts-1"));
 const archives = await Promise.all(["zip", "tar"].map((format) => client.archive("ts-1", { format })));
@@ -109,6 +111,7 @@ console.log(
     gone,
     costsAgree: sum === cents(usage.total.costUsd) && sum === cents(spent) && sum > 0,
     ofRun: (await client.runReceipts("ts-1")).length,
+    fromInput: [helper.title, content],
     graphs: (await client.graphs()).some((each) => each.id === graph),
     tools: (await client.tools()).some((each) => each.id === "core__calculate"),
     models: (await client.models()).some((each) => each.priced),

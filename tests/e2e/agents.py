@@ -21,6 +21,11 @@ CLAUDE, MESSAGES = claude_agent.PROVIDER, messages_api.PROVIDER
 every_agent = pytest.mark.parametrize("agent", [CLAUDE, MESSAGES])
 """For tests with `world_of` or `open_world`."""
 
+every_agent_at_length = pytest.mark.parametrize(
+    "agent", [pytest.param(CLAUDE, marks=pytest.mark.long), MESSAGES]
+)
+"""The same for what starts many CLIs, while shorter tests prove each part of it with one."""
+
 without_cli = pytest.mark.parametrize("agent", [MESSAGES])
 """For what does not depend on the executor; starting a CLI takes most of the time of a short test."""
 

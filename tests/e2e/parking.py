@@ -11,7 +11,7 @@ from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.launching.pool import CliPool, ParkedCli
 from app.executors.claude_agent.starter import CliStarter
 from app.simulator.script import Responder
-from tests.e2e.stories import World, WorldOf, until
+from tests.e2e.stories import World, WorldOf, is_running, until
 
 
 async def a_parking_world(
@@ -91,4 +91,4 @@ def pid_file(found: ParkedCli) -> Path:
 
 async def gone(process: psutil.Process) -> None:
     """Wait until a process has ended."""
-    await until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
+    await until(lambda: not is_running(process))

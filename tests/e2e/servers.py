@@ -13,10 +13,13 @@ import psutil
 
 from benchmarks.servers import READY_S, until_ready
 from tests.e2e.agents import CLAUDE
-from tests.e2e.stories import KEY, a_client
+from tests.e2e.preloaded import start_preloaded
+from tests.e2e.stories import KEY, a_client, is_running
 
 ROOT = Path(__file__).parents[2]
 _STARTED = re.compile(r'"url": "(\S+)",.*"event": "server.started"')
+OF_ITS_OWN = ("env",)
+"""`within` for a server whose memory, environment or exit code matters: not forked from another process."""
 STOPPED_S = 60.0
 """How long it may take to stop: runs under way get 20 seconds."""
 
@@ -36,18 +39,26 @@ async def a_server(
     """A process of this role, with an embedded database unless settings say otherwise, and a client for it.
 
     `within` is a command that runs it, `options` are its own; `agents.py` has `agent`; `release` the code.
+    Only with one of the last three it is started as a child of this process, otherwise forked.
     """
-    command = [*within, sys.executable, "-m", "app", role, "--port", "0", *options]
+    arguments = [role, "--port", "0", *options]
     environment = an_environment(directory, provider_url, **settings)
-    with (directory / "log").open("ab") as log:
-        logged_before = log.tell()
-        server = psutil.Popen(command, env=environment, cwd=release, stderr=log)
+    log = directory / "log"
+    log.touch()
+    logged_before = log.stat().st_size
+    # Several processes import what they need on their own.
+    if not (within or options) and release == str(ROOT):
+        server = await asyncio.to_thread(start_preloaded, arguments, environment, log=log)
+    else:
+        command = [*within, sys.executable, "-m", "app", *arguments]
+        with log.open("ab") as file:
+            server = psutil.Popen(command, env=environment, cwd=release, stderr=file)
     try:
-        async with a_client(await _url_of(server, directory / "log", logged_before), agent=agent) as http:
+        async with a_client(await _url_of(server, log, logged_before), agent=agent) as http:
             await until_ready(http)
             yield server, http
     finally:
-        if server.is_running() and server.status() != psutil.STATUS_ZOMBIE:
+        if is_running(server):
             server.terminate()
         await asyncio.to_thread(server.wait, STOPPED_S)
 
@@ -67,12 +78,12 @@ def an_environment(directory: Path, provider_url: str, **settings: str) -> dict[
     }
 
 
-async def _url_of(server: psutil.Popen, log: Path, logged_before: int) -> str:
+async def _url_of(server: psutil.Process, log: Path, logged_before: int) -> str:
     """What the server logs once it has started."""
     async with asyncio.timeout(READY_S):
         while True:
             logged = (await asyncio.to_thread(log.read_bytes))[logged_before:].decode()
             if (found := _STARTED.search(logged)) is not None:
                 return found[1]
-            assert server.poll() is None, logged
+            assert is_running(server), logged
             await asyncio.sleep(0.05)

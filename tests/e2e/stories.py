@@ -25,7 +25,7 @@ from app.platform.settings import Settings
 from app.simulator.script import Responder
 from app.simulator.server import Simulator
 from tests.e2e.agents import CLAUDE, AgentClient, named
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until_shown
 
 
 class OpenWorld(Protocol):
@@ -117,18 +117,13 @@ class World:
 
     async def accepted(self, runs: int) -> None:
         """Wait until so many runs of the client's account have been accepted."""
-        async with asyncio.timeout(PATIENCE_S):
-            while len((await self.http.get("/v1/runs")).json()["items"]) < runs:
-                await asyncio.sleep(0.02)
+        await until_shown(self.http, "/v1/runs", lambda found: len(found["items"]) >= runs)
 
     async def ended(self, run_id: str) -> dict[str, Any]:
         """Wait for a run's end and return the run."""
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                run: dict[str, Any] = (await self.http.get(f"/v1/runs/{run_id}")).json()
-                if run["final"] is not None:
-                    return run
-                await asyncio.sleep(0.02)
+        path = f"/v1/runs/{run_id}"
+        run: dict[str, Any] = await until_shown(self.http, path, lambda run: run["final"] is not None)
+        return run
 
     async def receipts(self, run_id: str) -> list[dict[str, Any]]:
         """A run's receipts, oldest first."""
@@ -243,6 +238,13 @@ def _is_cli(process: psutil.Process) -> bool:
             # What a CLI starts has the CLI's name until it is something else.
             parent = process.parent()
             return parent is None or parent.name() != "claude"
+    return False
+
+
+def is_running(process: psutil.Process) -> bool:
+    """Whether a process has not ended, whether or not its parent knows."""
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False
 
 

@@ -22,7 +22,7 @@ from tests.e2e.test_the_commands import command, runtally
 from tests.e2e.the_bill import bill, wire
 from tests.integration.gateway_seam import FIRST_DELTA
 
-SIZES = {MESSAGES: 200, CLAUDE: 12}
+SIZES = {MESSAGES: 60, CLAUDE: 5}
 """A run of the CLI costs a second of CPU."""
 
 
@@ -64,7 +64,7 @@ async def test_every_line_has_its_result_and_the_bill_is_the_wires(world_of: Wor
     assert Decimal(batch["costUsd"]) == cost == sum(Decimal(each["costUsd"]) for each in found)
 
 
-async def test_a_killed_server_goes_on_with_its_batch_and_repeats_nothing(memory_path: Path) -> None:
+async def test_a_killed_server_goes_on_with_its_batch_and_repeats_nothing(migrated_path: Path) -> None:
     hold = Hold(index=FIRST_DELTA + 1)
 
     def respond(request: ApiRequest) -> Reply:
@@ -73,7 +73,7 @@ async def test_a_killed_server_goes_on_with_its_batch_and_repeats_nothing(memory
 
     count = 60
     async with Simulator(respond) as simulator:
-        async with a_server(memory_path, simulator.url, RUNTALLY_LEASE_S="2") as (server, http):
+        async with a_server(migrated_path, simulator.url, RUNTALLY_LEASE_S="2") as (server, http):
             path = await created(http, lines(count, f"{MESSAGES}:assistant"), parallelism=4)
             # Thirty were answered, four have a part of their answers: no run is about to make its request.
             await until(lambda: len(simulator.requests) == 34)
@@ -83,7 +83,7 @@ async def test_a_killed_server_goes_on_with_its_batch_and_repeats_nothing(memory
             await asyncio.to_thread(server.wait)
         hold.until.set()
 
-        async with a_server(memory_path, simulator.url) as (_, http):
+        async with a_server(migrated_path, simulator.url) as (_, http):
             batch = await ended(http, path)
             found = await results(http, path)
             runs = (await http.get("/v1/runs", params={"limit": 200})).json()["items"]

@@ -9,9 +9,9 @@ import asyncpg
 import httpx
 import pytest
 
-from app.simulator.script import Block, Reply, Responder, Text, ToolUse, in_turn
+from app.simulator.script import Block, Hold, Reply, Responder, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
-from tests.e2e.agents import every_agent, named, without_cli
+from tests.e2e.agents import every_agent, every_agent_at_length, named, without_cli
 from tests.e2e.servers import a_server
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_client, a_request, until
 from tests.e2e.test_a_run_stays_within_its_means import ending
@@ -37,14 +37,14 @@ def settings(directory: Path, head: str = "", *, park_after_s: str = "0.2") -> d
     return {"RUNTALLY_GRAPHS_DIR": str(graphs), "RUNTALLY_PARK_AFTER_S": park_after_s}
 
 
-def message(block: Block) -> Reply:
+def message(block: Block, hold: Hold | None = None) -> Reply:
     """One for 0.0105 dollars."""
     usage = {"input_tokens": 1_000, "output_tokens": 1}
-    return Reply([block], usage=usage, final_usage={"output_tokens": 500})
+    return Reply([block], usage=usage, final_usage={"output_tokens": 500}, hold=hold)
 
 
-def looks_twice() -> Responder:
-    return in_turn(message(ToolUse(CLOCK)), message(ToolUse(CLOCK)), message(Text("Noon.")))
+def looks_twice(hold: Hold | None = None) -> Responder:
+    return in_turn(message(ToolUse(CLOCK)), message(ToolUse(CLOCK)), message(Text("Noon."), hold))
 
 
 async def paused(world: World, **fields: Any) -> tuple[str, dict[str, Any]]:
@@ -80,7 +80,8 @@ def of_type(events: list[Heard], type_: str) -> list[dict[str, Any]]:
 async def test_it_goes_on_each_time_the_budget_is_raised_and_pays_for_nothing_again(
     world_of: WorldOf, tmp_path: Path, chat: dict[str, str]
 ) -> None:
-    world = await world_of(looks_twice(), **settings(tmp_path))
+    hold = Hold(index=0)
+    world = await world_of(looks_twice(hold), **settings(tmp_path))
     run_id, first = await paused(world, **chat)
     await until(lambda: world.services.dispatcher.places.taken == 0)
     assert (await world.http.get("/v1/balance")).json()["reserved"] == 0
@@ -89,6 +90,7 @@ async def test_it_goes_on_each_time_the_budget_is_raised_and_pays_for_nothing_ag
     second = await next_request(world, run_id, after=first)
     await waits(world, run_id)
     answers = [await decide(world, run_id, second, **raised("0.5")) for _ in range(2)]
+    hold.until.set()
     events = await world.events(run_id)
     receipts = await world.receipts(run_id)
 
@@ -201,17 +203,17 @@ async def reached(http: httpx.AsyncClient, run_id: str, *, before: str = "") -> 
     raise AssertionError
 
 
-@every_agent
-async def test_killed_between_the_refusal_and_parking_it_asks_again(memory_path: Path, agent: str) -> None:
-    chosen = settings(memory_path, "retry: true\n", park_after_s="600")
+@every_agent_at_length
+async def test_killed_between_the_refusal_and_parking_it_asks_again(migrated_path: Path, agent: str) -> None:
+    chosen = settings(migrated_path, "retry: true\n", park_after_s="600")
     limits = {"maxBudgetUsd": FIRST}
     body = a_request("time?", runId="r", graphId=THRIFTY, model=MODEL, limits=limits, stateKey="chat")
     async with Simulator(named(agent, looks_twice())) as simulator:
-        async with a_server(memory_path, simulator.url, agent=agent, **chosen) as (server, http):
+        async with a_server(migrated_path, simulator.url, agent=agent, **chosen) as (server, http):
             await http.post("/v1/runs", json=body)
             lost = await reached(http, "r")
             server.kill()
-        async with a_server(memory_path, simulator.url, agent=agent, **chosen) as (_, http):
+        async with a_server(migrated_path, simulator.url, agent=agent, **chosen) as (_, http):
             request_id = await reached(http, "r", before=lost)
             assert len(simulator.requests) == 1
             answer = await http.post(f"/v1/runs/r/permissions/{request_id}", json=raised("1"))

@@ -124,9 +124,10 @@ async def test_what_a_branch_leaves_behind_ends_and_is_charged(world_of: WorldOf
     assert conversation_of(world.simulator.requests[-1]) == [
         *(("user", "hi"), ("assistant", "Hello."), ("user", "short")),
     ]
-    assert [(each["runs"], each["forkedFromRun"]) for each in branches["items"]] == [
-        (3, None),
-        (1, first["runId"]),
+    named = ("runs", "forkedFromRun", "forkedFromBranch")
+    assert [tuple(each[name] for name in named) for each in branches["items"]] == [
+        (3, None, None),
+        (1, first["runId"], branch["branchId"]),
     ]
 
 

@@ -152,6 +152,7 @@ async def test_a_conversation_shows_what_was_said_and_done(world_of: WorldOf) ->
         "error": None,
         "finishReason": "stop",
         "costUsd": (await world.http.get(f"/v1/runs/{run_id}")).json()["billing"]["costUsd"],
+        "feedback": None,
     }
     assert (listed["stateKey"], listed["turns"]) == ("chat-1", 1)
 

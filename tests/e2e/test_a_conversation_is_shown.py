@@ -16,7 +16,7 @@ async def test_a_conversation_is_called_by_its_first_question(world_of: WorldOf)
     (_, listed) = (await world.http.get("/v1/sessions")).json()["items"]
 
     assert listed["title"].startswith("I am Ada, and I like tea and")
-    assert len(listed["title"]) == 120
+    assert listed["title"].endswith("I like tea and…")
     assert fork["title"] == listed["title"]
 
 

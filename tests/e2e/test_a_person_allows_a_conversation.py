@@ -5,12 +5,13 @@ import json
 import signal
 import sys
 from asyncio.subprocess import PIPE
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.simulator.script import Reply, Responder, Text, ToolUse, in_turn
+from app.simulator.script import Hold, Reply, Responder, Text, ToolUse, in_turn
 from runtally import AsyncClient
 from tests.e2e.agents import MESSAGES, every_agent, without_cli
 from tests.e2e.office import MAIL, MAILER, office, settings
@@ -62,13 +63,15 @@ async def test_a_conversation_is_asked_once_until_the_grant_is_revoked(
 async def test_one_decision_lets_a_parked_run_make_all_of_its_calls(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
-    both = in_turn(Reply([TO_BOB, TO_EVE]), DONE)
+    hold = Hold(index=0)
+    both = in_turn(Reply([TO_BOB, TO_EVE]), replace(DONE, hold=hold))
     world = await world_of(both, **settings(tmp_path), **SOON)
     run_id, request = await asked(world, stateKey="chat-1")
     await waits(world, run_id)
     inbox = (await world.http.get("/v1/approvals", params={"kind": "approval", "stateKey": "chat-1"})).json()
     answer = await decide(world, run_id, request, "allow_conversation")
     again = await decide(world, run_id, request, "allow_conversation")
+    hold.until.set()
     events = await world.events(run_id)
 
     (listed,) = inbox["items"]

@@ -18,7 +18,7 @@ from tests.e2e.servers import a_server
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_request, until
 from tests.e2e.test_a_client_brings_tools import answer, waiting
 from tests.integration.run_process import insert
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until_shown
 
 PICK = "client-pick"
 PICKER = "---\ndescription: Picks.\nretry: true\nclient_tools: true\n---\nPick.\n"
@@ -102,12 +102,11 @@ async def _require_answerable(world: World, simulator: Simulator, void_call: str
 
 
 async def _until_said(world: World, key: str, kind: str) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            answer = await world.http.get(f"/v1/sessions/{key}")
-            if kind in [message["type"] for message in answer.json().get("messages", [])]:
-                return
-            await asyncio.sleep(0.05)
+    await until_shown(
+        world.http,
+        f"/v1/sessions/{key}",
+        lambda shown: kind in [message["type"] for message in shown.get("messages", [])],
+    )
 
 
 async def _followed(world: World, run_id: str) -> list[tuple[str, str | None]]:

@@ -7,11 +7,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from app.simulator.script import Reply, Responder, Text, ToolUse, in_turn
+from app.simulator.script import Hold, Reply, Responder, Text, ToolUse, in_turn
 from tests.e2e.agents import MESSAGES
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_client, a_request, until
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until_shown
 
 ARGS = {"to": "bob@example.org", "text": "Hello Bob"}
 SOON = {"RUNTALLY_PARK_AFTER_S": 0.05}
@@ -20,8 +20,8 @@ parking_agents = pytest.mark.parametrize("agent", [MESSAGES])
 """Those whose runs can be parked."""
 
 
-def one_mail() -> Responder:
-    return in_turn(Reply([ToolUse(MAIL, ARGS)]), Reply([Text("So be it.")]))
+def one_mail(hold: Hold | None = None) -> Responder:
+    return in_turn(Reply([ToolUse(MAIL, ARGS)]), Reply([Text("So be it.")], hold=hold))
 
 
 async def parked(world: World, **fields: Any) -> tuple[str, dict[str, Any]]:
@@ -33,9 +33,7 @@ async def parked(world: World, **fields: Any) -> tuple[str, dict[str, Any]]:
 
 
 async def waits(world: World, run_id: str) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while (await world.http.get(f"/v1/runs/{run_id}")).json()["status"] != "waiting":
-            await asyncio.sleep(0.02)
+    await until_shown(world.http, f"/v1/runs/{run_id}", lambda run: run["status"] == "waiting")
 
 
 async def decide(world: World, run_id: str, request: dict[str, Any], **decision: Any) -> Any:
@@ -50,13 +48,15 @@ def kinds(events: list[Heard]) -> list[str]:
 async def test_the_answer_lets_it_go_on_and_nothing_is_done_or_paid_twice(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
-    world = await world_of(one_mail(), **settings(tmp_path), **SOON)
+    hold = Hold(index=0)
+    world = await world_of(one_mail(hold), **settings(tmp_path), **SOON)
     run_id, request = await parked(world)
 
     await until(lambda: world.services.dispatcher.places.taken == 0)
     before = await world.events(run_id, until="status")
     answer = await decide(world, run_id, request, decision="allow")
     again = await decide(world, run_id, request, decision="allow")
+    hold.until.set()
     rest = await world.events(run_id)
 
     assert (answer.status_code, again.status_code) == (200, 200)

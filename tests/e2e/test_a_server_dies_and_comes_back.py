@@ -39,7 +39,9 @@ async def words_read(http: httpx.AsyncClient, run_id: str, words: int) -> int:
     raise AssertionError(text)
 
 
-async def test_a_killed_server_ends_its_runs_or_goes_on_with_them_when_it_is_back(memory_path: Path) -> None:
+async def test_a_killed_server_ends_its_runs_or_goes_on_with_them_when_it_is_back(
+    migrated_path: Path,
+) -> None:
     hold, kept_hold = Hold(index=FIRST_DELTA + WORDS - 100), Hold(index=5)
 
     def respond(request: ApiRequest) -> Reply:
@@ -49,9 +51,9 @@ async def test_a_killed_server_ends_its_runs_or_goes_on_with_them_when_it_is_bac
             return Reply([Text("one two three four")], hold=kept_hold)
         return Reply([Text("back")])
 
-    graphs = {name: str(value) for name, value in settings(memory_path).items()}
+    graphs = {name: str(value) for name, value in settings(migrated_path).items()}
     async with Simulator(respond) as simulator:
-        async with a_server(memory_path, simulator.url, **graphs) as (server, http):
+        async with a_server(migrated_path, simulator.url, **graphs) as (server, http):
             await http.post("/v1/runs", json=a_request("end", runId="killed-1"))
             body = a_request("count", runId="kept", stateKey="chat-1", graphId=WORKER)
             await http.post("/v1/runs", json=body)
@@ -62,7 +64,7 @@ async def test_a_killed_server_ends_its_runs_or_goes_on_with_them_when_it_is_bac
             await until(lambda: not any(child.is_running() for child in family))
         hold.until.set()
 
-        async with a_server(memory_path, simulator.url, **graphs) as (_, http):
+        async with a_server(migrated_path, simulator.url, **graphs) as (_, http):
             await assert_continued(http)
             whole = (await http.get("/v1/runs/killed-1/events")).text
             rest = (await http.get("/v1/runs/killed-1/events", params={"after": 7})).text
@@ -78,7 +80,7 @@ async def test_a_killed_server_ends_its_runs_or_goes_on_with_them_when_it_is_bac
     assert again["content"] == "back"
     assert (receipt["basis"], receipt["outputEstimated"], receipt["inputTokens"]) == ("partial", True, 10)
     assert shown == WORDS - 100 <= receipt["outputTokens"] < shown + PROGRESS_TOKENS
-    assert list((memory_path / "runs").glob("server-*")) == []
+    assert list((migrated_path / "runs").glob("server-*")) == []
 
 
 async def assert_continued(http: httpx.AsyncClient) -> None:
@@ -94,12 +96,12 @@ async def assert_continued(http: httpx.AsyncClient) -> None:
     assert run["final"]["usage"]["completionTokens"] == sum(r["outputTokens"] for r in receipts)
 
 
-async def test_a_server_asked_to_stop_lets_its_runs_finish(memory_path: Path) -> None:
+async def test_a_server_asked_to_stop_lets_its_runs_finish(migrated_path: Path) -> None:
     """And its embedded database stops after it."""
     reply = Reply([Text("one two three four five")], delta_delay_s=0.3)
     async with (
         Simulator(in_turn(reply)) as simulator,
-        a_server(memory_path, simulator.url) as (server, http),
+        a_server(migrated_path, simulator.url) as (server, http),
     ):
         await http.post("/v1/runs", json=a_request(runId="drained-1"))
         await until(lambda: bool(simulator.sent))

@@ -10,7 +10,7 @@ from app.executors.claude_agent.tools.names import tool_id_of
 from app.simulator import wire
 from app.simulator.script import Block, Reply, Text, ToolUse, in_turn
 from tests.breaking_provider import Break, BreakingProvider, a_breaking_provider, frames_of
-from tests.e2e.agents import CLAUDE, every_agent
+from tests.e2e.agents import CLAUDE, every_agent, every_agent_at_length
 from tests.e2e.stories import CLOCK, World, WorldOf, a_request, said
 
 FIRST, REST = ("msg_1", "final", 20), ("msg_2", "final", 30)
@@ -56,7 +56,7 @@ async def answered(
     return said(events), receipts, billing["drift"]
 
 
-@every_agent
+@every_agent_at_length
 async def test_the_fewest_calls_are_made_and_each_message_is_billed(world_of: WorldOf, agent: str) -> None:
     async with a_breaking_provider() as provider:
         world = await world_of(in_turn(), ANTHROPIC_BASE_URL=provider.url)

@@ -10,11 +10,11 @@ import pytest
 
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse, blocks_of
 from app.simulator.server import Simulator
-from tests.e2e.agents import every_agent, named
+from tests.e2e.agents import every_agent, every_agent_at_length, named
 from tests.e2e.noting_tool import NOTE, NOTER, noted, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import a_request, until
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until_shown
 
 
 def one_note(request: ApiRequest) -> Reply:
@@ -24,12 +24,8 @@ def one_note(request: ApiRequest) -> Reply:
 
 async def run_in(http: httpx.AsyncClient, run_id: str, *statuses: str) -> dict[str, Any]:
     """The run, once it has one of these statuses."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            run: dict[str, Any] = (await http.get(f"/v1/runs/{run_id}")).json()
-            if run["status"] in statuses:
-                return run
-            await asyncio.sleep(0.02)
+    run: dict[str, Any] = await until_shown(http, f"/v1/runs/{run_id}", lambda run: run["status"] in statuses)
+    return run
 
 
 async def allow(http: httpx.AsyncClient, run_id: str) -> None:
@@ -50,17 +46,17 @@ async def events_of(http: httpx.AsyncClient, run_id: str) -> list[str]:
 
 @every_agent
 @pytest.mark.parametrize("state_key", [None, "chat"])
-async def test_killed_while_it_waits(memory_path: Path, state_key: str | None, agent: str) -> None:
-    chosen = settings(memory_path)
+async def test_killed_while_it_waits(migrated_path: Path, state_key: str | None, agent: str) -> None:
+    chosen = settings(migrated_path)
     body = a_request(runId="r", graphId=NOTER, **({} if state_key is None else {"stateKey": state_key}))
     async with Simulator(named(agent, one_note)) as simulator:
-        async with a_server(memory_path, simulator.url, agent=agent, **chosen) as (server, http):
+        async with a_server(migrated_path, simulator.url, agent=agent, **chosen) as (server, http):
             await http.post("/v1/runs", json=body)
             await run_in(http, "r", "waiting")
             server.kill()
-        async with a_server(memory_path, simulator.url, agent=agent, **chosen) as (_, http):
+        async with a_server(migrated_path, simulator.url, agent=agent, **chosen) as (_, http):
             await run_in(http, "r", "waiting")
-            assert noted(memory_path) == []
+            assert noted(migrated_path) == []
             await allow(http, "r")
             run = await run_in(http, "r", "succeeded", "failed")
             events = await events_of(http, "r")
@@ -68,16 +64,16 @@ async def test_killed_while_it_waits(memory_path: Path, state_key: str | None, a
         sent = len(simulator.requests)
 
     assert run["final"]["content"] == "So be it."
-    assert noted(memory_path) == ["buy milk"]
+    assert noted(migrated_path) == ["buy milk"]
     assert events.count("permission_request") == events.count("permission_resolved") == 1
     assert events.count("tool_call_start") == events.count("tool_call_result") == 1
     assert sent == len(receipts) == 2
 
 
-@every_agent
-async def test_killed_after_the_answer_and_before_the_call(memory_path: Path, agent: str) -> None:
+@every_agent_at_length
+async def test_killed_after_the_answer_and_before_the_call(migrated_path: Path, agent: str) -> None:
     """The only place is taken meanwhile: the run is queued when its server is killed."""
-    chosen = {**settings(memory_path), "RUNTALLY_MAX_CONCURRENT_RUNS": "1"}
+    chosen = {**settings(migrated_path), "RUNTALLY_MAX_CONCURRENT_RUNS": "1"}
 
     def respond(request: ApiRequest) -> Reply:
         if request.last_text == "hang":
@@ -85,7 +81,7 @@ async def test_killed_after_the_answer_and_before_the_call(memory_path: Path, ag
         return one_note(request)
 
     async with Simulator(named(agent, respond)) as simulator:
-        async with a_server(memory_path, simulator.url, agent=agent, **chosen) as (server, http):
+        async with a_server(migrated_path, simulator.url, agent=agent, **chosen) as (server, http):
             await http.post("/v1/runs", json=a_request(runId="r", graphId=NOTER))
             await run_in(http, "r", "waiting")
             await http.post("/v1/runs", json=a_request("hang", runId="other"))
@@ -93,31 +89,33 @@ async def test_killed_after_the_answer_and_before_the_call(memory_path: Path, ag
             await allow(http, "r")
             await run_in(http, "r", "queued")
             server.kill()
-        async with a_server(memory_path, simulator.url, agent=agent, **chosen) as (_, http):
+        async with a_server(migrated_path, simulator.url, agent=agent, **chosen) as (_, http):
             run = await run_in(http, "r", "succeeded", "failed")
 
     assert run["final"]["content"] == "So be it."
-    assert noted(memory_path) == ["buy milk"]
+    assert noted(migrated_path) == ["buy milk"]
 
 
 @every_agent
 @pytest.mark.parametrize("retry", ["true", "false"])
-async def test_killed_during_the_call_it_is_not_made_again(memory_path: Path, retry: str, agent: str) -> None:
-    chosen = settings(memory_path, retry=retry)
-    (memory_path / "hang").touch()
+async def test_killed_during_the_call_it_is_not_made_again(
+    migrated_path: Path, retry: str, agent: str
+) -> None:
+    chosen = settings(migrated_path, retry=retry)
+    (migrated_path / "hang").touch()
     async with Simulator(named(agent, one_note)) as simulator:
-        async with a_server(memory_path, simulator.url, agent=agent, **chosen) as (server, http):
+        async with a_server(migrated_path, simulator.url, agent=agent, **chosen) as (server, http):
             await http.post("/v1/runs", json=a_request(runId="r", graphId=NOTER, stateKey="chat"))
             await run_in(http, "r", "waiting")
             await allow(http, "r")
-            await until(lambda: noted(memory_path) == ["buy milk"])
+            await until(lambda: noted(migrated_path) == ["buy milk"])
             server.kill()
-        (memory_path / "hang").unlink()
-        async with a_server(memory_path, simulator.url, agent=agent, **chosen) as (_, http):
+        (migrated_path / "hang").unlink()
+        async with a_server(migrated_path, simulator.url, agent=agent, **chosen) as (_, http):
             run = await run_in(http, "r", "succeeded", "failed")
             told = str(simulator.requests[-1].messages)
 
-    assert noted(memory_path) == ["buy milk"]
+    assert noted(migrated_path) == ["buy milk"]
     if retry == "true":
         assert run["final"]["content"] == "So be it."
         assert re.search("may have taken effect|outcome is unknown", told)

@@ -9,14 +9,14 @@ from app.billing.chain.verification import verify
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse
 from app.simulator.server import Simulator
 from tests.batches import a_line, created, ended
-from tests.e2e.agents import MESSAGES, every_agent
+from tests.e2e.agents import MESSAGES, every_agent_at_length
 from tests.e2e.office import MAIL, MAILER, settings
 from tests.e2e.searching import in_files, in_relay, in_tables, written_in
 from tests.e2e.servers import a_server
 from tests.e2e.stories import ASSISTANT, CLOCK, World, WorldOf, a_request
 from tests.integration.statements import rows
 from tests.log_lines import written_log
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until_shown
 
 ERIN = "erin%2F/../ö \"'\\ @example.org?a#b"
 SAID, ANSWER, ARGS, ATTACHED, KEPT = (
@@ -52,13 +52,11 @@ async def erased(world: World, end_user: str) -> dict[str, Any]:
     path = quote(end_user, safe="").replace(".", "%2E")
     answer = await world.http.delete(f"/v1/end-users/{path}")
     assert answer.status_code == 202, answer.text
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            job: dict[str, Any] = (await world.http.get(answer.headers["location"])).raise_for_status().json()
-            if job["status"] == "completed":
-                assert job["jobId"] == answer.json()["jobId"]
-                return job
-            await asyncio.sleep(0.05)
+    job: dict[str, Any] = await until_shown(
+        world.http, answer.headers["location"], lambda job: job["status"] == "completed"
+    )
+    assert job["jobId"] == answer.json()["jobId"]
+    return job
 
 
 async def sums(world: World) -> list[Any]:
@@ -104,13 +102,13 @@ async def say_everything(world: World) -> None:
     planned = {"scheduleId": "yearly", "cron": "0 0 1 1 *", "run": later}
     assert (await world.http.post("/v1/schedules", json=planned)).status_code == 201
     graph = (await world.http.get("/v1/runs/first")).json()["graphId"]
-    listed = [a_line(str(number), LISTED, graph=graph, endUser=ERIN) for number in range(3)]
+    listed = [a_line(str(number), LISTED, graph=graph, endUser=ERIN) for number in range(2)]
     await ended(world.http, await created(world.http, [*listed, a_line("4", OF_OTHERS, graph=graph)]))
     other = a_request(OF_OTHERS, endUser="frank", stateKey="of-frank")
     assert (await world.http.post("/v1/runs/wait", json=other)).json()["ok"]
 
 
-@every_agent
+@every_agent_at_length
 async def test_no_word_is_found_anywhere_and_no_sum_has_changed(
     world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
@@ -146,24 +144,22 @@ async def test_no_word_is_found_anywhere_and_no_sum_has_changed(
     assert erin in str(labels)
 
 
-async def test_an_erasure_goes_on_after_its_server_was_killed(memory_path: Path) -> None:
+async def test_an_erasure_goes_on_after_its_server_was_killed(migrated_path: Path) -> None:
     hold = Hold(index=5)
 
     def respond(request: ApiRequest) -> Reply:
         return Reply([Text(f"{ANSWER} two three")], hold=hold if request.last_text == WAITS else None)
 
     async with Simulator(respond) as simulator:
-        async with a_server(memory_path, simulator.url, agent=MESSAGES) as (server, http):
+        async with a_server(migrated_path, simulator.url, agent=MESSAGES) as (server, http):
             assert (await http.post("/v1/runs/wait", json=of_erin(SAID, runId="first"))).json()["ok"]
             await http.post("/v1/runs", json=of_erin(WAITS, runId="held"))
             await hold.reached.wait()
             started = await http.delete(f"/v1/end-users/{quote(ERIN, safe='')}")
             server.kill()
         hold.until.set()
-        async with a_server(memory_path, simulator.url, agent=MESSAGES) as (_, http):
-            async with asyncio.timeout(PATIENCE_S):
-                while (await http.get(started.headers["location"])).json()["status"] != "completed":
-                    await asyncio.sleep(0.05)
+        async with a_server(migrated_path, simulator.url, agent=MESSAGES) as (_, http):
+            await until_shown(http, started.headers["location"], lambda job: job["status"] == "completed")
             runs = (await http.get("/v1/runs")).json()["items"]
             receipts = [(await http.get(f"/v1/runs/{run['runId']}/receipts")).json()["items"] for run in runs]
 

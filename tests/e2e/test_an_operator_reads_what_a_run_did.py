@@ -104,7 +104,7 @@ async def test_an_operator_may_keep_none(world_of: WorldOf) -> None:
     assert await evidence(world.http, run_id) == []
 
 
-async def test_a_killed_server_leaves_what_its_run_did(memory_path: Path) -> None:
+async def test_a_killed_server_leaves_what_its_run_did(migrated_path: Path) -> None:
     hold = Hold(index=1)
     call = ToolUse(CLOCK.removeprefix("mcp__runtally__"), {})
 
@@ -113,7 +113,7 @@ async def test_a_killed_server_leaves_what_its_run_did(memory_path: Path) -> Non
         return Reply([call]) if first else Reply([Text("So far.")], hold=hold)
 
     async with Simulator(respond) as simulator:
-        async with a_server(memory_path, simulator.url) as (server, http):
+        async with a_server(migrated_path, simulator.url) as (server, http):
             graph = ASSISTANT.replace("claude_agents", MESSAGES)
             posted = await http.post("/v1/runs", json=a_request(graphId=graph))
             run_id = posted.raise_for_status().json()["runId"]
@@ -124,7 +124,7 @@ async def test_a_killed_server_leaves_what_its_run_did(memory_path: Path) -> Non
             server.kill()
             await asyncio.to_thread(server.wait)
         hold.until.set()
-        async with a_server(memory_path, simulator.url) as (_, http):
+        async with a_server(migrated_path, simulator.url) as (_, http):
             found = await evidence(http, run_id)
 
     assert of_type(found, "prompt_rendered")

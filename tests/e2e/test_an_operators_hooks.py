@@ -1,6 +1,5 @@
 """An operator's package observes runs and their tool calls, denies some, and gives tools credentials."""
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from tests.e2e.test_a_graph_gives_work_to_subagents import graphs as lead_graphs
 from tests.e2e.test_a_person_consents import decide
 from tests.e2e.workshop import EDITOR, answered, bash, calling, results
 from tests.e2e.workshop import settings as the_editor
-from tests.patience import PATIENCE_S
+from tests.patience import until_shown
 from tests.programs import require
 from tests.unit.tools.extensions.packages import install
 
@@ -140,9 +139,7 @@ async def test_hooks_get_calls_of_subagents_also_after_a_run_has_waited_without_
     world = await world_of(respond, RUNTALLY_PARK_AFTER_S=0.2, **chosen)
     run_id = await world.start(a_request("time?", graphId=LEAD))
     request = (await world.events(run_id, until="permission_request"))[-1]
-    async with asyncio.timeout(PATIENCE_S):
-        while (await world.http.get(f"/v1/runs/{run_id}")).json()["status"] != "waiting":
-            await asyncio.sleep(0.02)
+    await until_shown(world.http, f"/v1/runs/{run_id}", lambda run: run["status"] == "waiting")
     await decide(world, run_id, request.data, decision="allow")
     final = (await world.ended(run_id))["final"]
 

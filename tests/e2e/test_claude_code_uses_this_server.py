@@ -100,7 +100,7 @@ async def test_what_the_provider_says_of_a_prompt_reaches_the_person(
     assert [(await world.receipts(run["runId"])) for run in await sessions(world.http)] == [[]]
 
 
-async def test_what_a_killed_server_has_passed_on_is_billed_when_it_is_back(memory_path: Path) -> None:
+async def test_what_a_killed_server_has_passed_on_is_billed_when_it_is_back(migrated_path: Path) -> None:
     words = 300
     hold = Hold(FIRST_DELTA + words - 100)
 
@@ -110,7 +110,7 @@ async def test_what_a_killed_server_has_passed_on_is_billed_when_it_is_back(memo
         return Reply([Text("back")])
 
     async with Simulator(respond) as simulator:
-        async with a_server(memory_path, simulator.url) as (server, http):
+        async with a_server(migrated_path, simulator.url) as (server, http):
             body = {**HELLO, "max_tokens": 1000, "stream": True}
             read = 0
             async with http.stream("POST", MESSAGES, json=body) as answer:
@@ -122,7 +122,7 @@ async def test_what_a_killed_server_has_passed_on_is_billed_when_it_is_back(memo
                 server.kill()
                 await until(lambda: not any(child.is_running() for child in family))
         hold.until.set()
-        async with a_server(memory_path, simulator.url) as (_, http):
+        async with a_server(migrated_path, simulator.url) as (_, http):
             (killed,) = await sessions(http)
             (receipt,) = await receipts_of(http, killed["runId"], 1)
             after = await http.post(MESSAGES, json=HELLO)

@@ -114,7 +114,7 @@ async def until_gone(processes: Iterable[psutil.Process]) -> None:
 
 
 async def test_a_process_is_killed_and_another_takes_its_place_and_every_message_is_billed_once(
-    memory_path: Path,
+    migrated_path: Path,
 ) -> None:
     hold = Hold(index=5)
 
@@ -123,7 +123,7 @@ async def test_a_process_is_killed_and_another_takes_its_place_and_every_message
         return Reply([Text("one two three four")], hold=hold) if is_held else echo(request)
 
     async with Simulator(respond) as simulator:
-        async with a_command(memory_path, simulator, 3, RUNTALLY_LEASE_S="5") as command:
+        async with a_command(migrated_path, simulator, 3, RUNTALLY_LEASE_S="5") as command:
             await command.http.post("/v1/runs", json=a_request("hold", runId="lost"))
             await hold.reached.wait()
             active = await command.metric("runtally_runs_active")
@@ -153,8 +153,8 @@ async def test_a_process_is_killed_and_another_takes_its_place_and_every_message
     assert {line["server_process"] for line in command.lines()} == {"supervisor", "1", "2", "3"}
 
 
-async def test_nothing_is_left_of_a_command_that_was_killed(memory_path: Path) -> None:
-    async with Simulator(echo) as simulator, a_command(memory_path, simulator, 2) as command:
+async def test_nothing_is_left_of_a_command_that_was_killed(migrated_path: Path) -> None:
+    async with Simulator(echo) as simulator, a_command(migrated_path, simulator, 2) as command:
         family = command.process.children(recursive=True)
         command.process.kill()
         await until_gone(family)
@@ -163,12 +163,12 @@ async def test_nothing_is_left_of_a_command_that_was_killed(memory_path: Path) -
 
 
 async def test_a_next_turn_is_executed_where_its_agent_is_parked_wherever_it_is_posted(
-    memory_path: Path,
+    migrated_path: Path,
 ) -> None:
     """The turn is kept for that process for 100 ms only, which a busy machine may miss."""
     async with (
         Simulator(echo) as simulator,
-        a_command(memory_path, simulator, 2, agent=CLAUDE, RUNTALLY_IDLE_PROCESSES="4") as command,
+        a_command(migrated_path, simulator, 2, agent=CLAUDE, RUNTALLY_IDLE_PROCESSES="4") as command,
         AsyncExitStack() as stack,
     ):
         one, two = (psutil.Process(command.started(name)[0]) for name in "12")
@@ -192,8 +192,8 @@ async def test_a_next_turn_is_executed_where_its_agent_is_parked_wherever_it_is_
     assert [text for text in asked_last if text] == ["first", "second"]
 
 
-async def test_what_prevents_the_start_is_reported_once_and_ends_the_command(memory_path: Path) -> None:
-    environment = an_environment(memory_path, "http://127.0.0.1:9", RUNTALLY_DEFAULT_MODEL="no-such-model")
+async def test_what_prevents_the_start_is_reported_once_and_ends_the_command(migrated_path: Path) -> None:
+    environment = an_environment(migrated_path, "http://127.0.0.1:9", RUNTALLY_DEFAULT_MODEL="no-such-model")
     started = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "app", "serve", "--port", "0", "--processes", "3"),
         cwd=ROOT,
@@ -209,8 +209,8 @@ async def test_what_prevents_the_start_is_reported_once_and_ends_the_command(mem
     )
 
 
-async def test_other_users_cannot_open_what_the_processes_share(memory_path: Path) -> None:
-    async with Simulator(echo) as simulator, a_command(memory_path, simulator, 2) as command:
+async def test_other_users_cannot_open_what_the_processes_share(migrated_path: Path) -> None:
+    async with Simulator(echo) as simulator, a_command(migrated_path, simulator, 2) as command:
         relay = next(line["relay"] for line in command.lines() if line["event"] == "server.started")
         directory = Path(relay).parent
         sockets = {path.name for path in directory.iterdir() if path.is_socket()}
@@ -222,17 +222,17 @@ async def test_other_users_cannot_open_what_the_processes_share(memory_path: Pat
 
 
 @pytest.mark.long
-async def test_a_process_that_cannot_be_started_again_ends_the_command(memory_path: Path) -> None:
-    graphs = memory_path / "graphs"
+async def test_a_process_that_cannot_be_started_again_ends_the_command(migrated_path: Path) -> None:
+    graphs = migrated_path / "graphs"
     graphs.mkdir()
     async with (
         Simulator(echo) as simulator,
-        a_command(memory_path, simulator, 2, RUNTALLY_GRAPHS_DIR=str(graphs)) as command,
+        a_command(migrated_path, simulator, 2, RUNTALLY_GRAPHS_DIR=str(graphs)) as command,
     ):
         (graphs / "bad.md").write_text("---\nmodel: [\n---\nhello\n")
         psutil.Process(command.started("2")[0]).kill()
         status = await asyncio.to_thread(command.process.wait, PATIENCE_S)
-        said = (memory_path / "log").read_text()
+        said = (migrated_path / "log").read_text()
 
     assert status == 1
     assert "Server process 2 has ended with status 1 before it could serve, 5 times" in said

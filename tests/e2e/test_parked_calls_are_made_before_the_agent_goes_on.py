@@ -28,7 +28,7 @@ from tests.e2e.test_a_graph_gives_work_to_subagents import HEAD, LEAD, delegatin
 from tests.e2e.test_a_person_consents import decide
 from tests.e2e.test_the_agent_asks import COLOR, answer, of_type
 from tests.e2e.the_bill import bill, wire
-from tests.patience import PATIENCE_S
+from tests.patience import until_shown
 
 CLERK = "claude_agents:clerk"
 ASKED = "{tool: core__get_current_time, do: ask}"
@@ -191,9 +191,7 @@ async def test_a_call_of_a_subagent_keeps_waiting_with_its_process(
 
 async def parked(world: World, run_id: str) -> None:
     """Wait until the run waits in no process."""
-    async with asyncio.timeout(PATIENCE_S):
-        while (await world.http.get(f"/v1/runs/{run_id}")).json()["status"] != "waiting":
-            await asyncio.sleep(0.02)
+    await until_shown(world.http, f"/v1/runs/{run_id}", lambda run: run["status"] == "waiting")
 
 
 async def seen(world: World, run_id: str, kind: str) -> dict[str, Any]:

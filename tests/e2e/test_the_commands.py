@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -19,6 +20,7 @@ from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.agents import without_cli
 from tests.e2e.stories import ASSISTANT, KEY, WorldOf, a_request, the_settings, until
 from tests.factories import scripted
+from tests.log_lines import written_log
 from tests.patience import PATIENCE_S
 from tests.scripted import WriteMessage
 
@@ -121,6 +123,40 @@ async def test_credit_is_managed_beside_a_running_server(world_of: WorldOf, tmp_
         assert amount in shown.stdout
     assert [done.exit_code for done in wrong] == [2, 2, 2]
     assert (await world.http.get("/v1/balance")).json()["left"] == 45_000_000
+
+
+@without_cli
+async def test_programs_read_what_commands_print(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(in_turn(Reply([Text("hello")])))
+    here = {"DATABASE_URL": str(world.services.settings.database_url)}
+    there = {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": KEY}
+
+    async def printed(*arguments: str) -> Any:
+        with written_log():
+            done = await command(tmp_path, *arguments, "--json", **here, **there)
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    with written_log():
+        ran = await command(tmp_path, "run", "messages:assistant", "hi", "--json", **there)
+    events = [json.loads(line) for line in ran.stdout.splitlines()]
+    (receipt,) = await printed("receipts")
+    key = await printed("keys", "create", "--account", "default", "--scope", "runs:read")
+
+    assert (events[0]["type"], events[-1]["type"]) == ("run_started", "done")
+    assert receipt["sourceReference"].startswith(events[0]["runId"])
+    assert (await printed("credits", "grant", "default", "--usd", "5"))["grantedUsd"] == "5.0000000000"
+    assert (await printed("credits", "adjust", "default", "--usd", "1", "--note", "typo"))[
+        "adjusted"
+    ] == 10**7
+    assert (await printed("credits", "terms", "default", "--mode", "prepaid"))["mode"] == "prepaid"
+    assert (await printed("credits", "show", "default"))["granted"] == 5 * 10**7
+    assert (await printed("reprice"))["adjusted"] == 0
+    verified = await runtally(tmp_path, "verify", "--json", **here)
+    assert json.loads(verified.stdout)["findings"] == []
+    assert await printed("keys", "revoke", key["id"]) == {"id": key["id"], "runsStopped": 0}
+    assert await printed("approvals", "list") == await printed("batches", "list") == []
+    assert "messages:assistant" in (await printed("graphs", "check"))["rules"]
 
 
 @without_cli

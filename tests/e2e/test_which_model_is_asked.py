@@ -204,6 +204,7 @@ async def test_models_are_listed_with_names_options_and_prices(world_of: WorldOf
         "id": "claude-haiku-4-5",
         "aliases": ["fast"],
         "roles": ["triage"],
+        "efforts": [],
         "options": {
             "thinking": "disabled",
             "effort": None,

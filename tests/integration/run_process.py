@@ -40,10 +40,10 @@ from app.runs.commands.receiver import CommandReceiver
 from app.runs.commands.remote import CommandSender
 from app.runs.commands.service import CANCEL_WITHIN_S, WITHIN_S, RunCommands
 from app.runs.conversations.undelivered import UndeliveredMessages
+from app.runs.dispatch.insertion.repository import insert_run
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.places import Places
 from app.runs.dispatch.queue import RunQueue
-from app.runs.dispatch.repository import insert_run
 from app.runs.records import NewRun, RunRecord
 from app.runs.repository import find_run
 from app.runs.requests.attachments import DEFAULT_RULES

@@ -17,7 +17,7 @@ from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import Worker
 from app.runs.records import NewRun, RunRecord
 from app.runs.recovery.repository import record_worker
-from app.runs.repository import find_run, finish_run
+from app.runs.repository import find_run, finish_values
 from tests.factories import a_final, an_account
 
 GRAPH = "claude_agents:assistant"
@@ -61,24 +61,34 @@ class Queue:
             conversation = None
             if chat is not None:
                 conversation = await take_turn(tx, key.account_id, chat, title=None, executor="claude_agents")
-            new = NewRun(
-                key=RunKey(key.account_id, RunId(run_id)),
-                api_key_id=key.id,
-                graph_id=graph,
-                model="m",
-                request="{}",
-                question="",
-                request_hash=b"",
-                request_id=None,
-                process_id=self.process_id,
+            new = self.new(
+                *(key, run_id),
                 conversation=conversation,
                 starts_at_once=at_once,
                 priority=priority,
                 start_after=start_after,
+                graph_id=graph,
             )
             record = await self.queue.insert(tx, new)
         assert record is not None
         return record
+
+    def new(self, key: KeyRecord, run_id: str, **fields: Any) -> NewRun:
+        """A run that is not accepted yet."""
+        return NewRun(
+            **{
+                "key": RunKey(key.account_id, RunId(run_id)),
+                "api_key_id": key.id,
+                "graph_id": GRAPH,
+                "model": "m",
+                "request": "{}",
+                "question": "",
+                "request_hash": b"",
+                "request_id": None,
+                "process_id": self.process_id,
+                **fields,
+            }
+        )
 
     async def claim(self, count: int = 100, *graphs: str) -> list[str]:
         """Run ids that this worker claims."""
@@ -88,13 +98,11 @@ class Queue:
     async def end(self, key: KeyRecord, run_id: str) -> None:
         """A run of this worker ends."""
         run = RunKey(key.account_id, RunId(run_id))
-        async with self.database.transaction() as tx:
+        async with self.database.write() as tx:
             record = await find_run(tx, run)
             assert record is not None
-            assert await finish_run(
-                tx, run, attempt=record.attempt, final=a_final(run_id), report=None, events=[]
-            )
-            await self.queue.release_after(tx, run, record.state_key)
+            values = finish_values(record.attempt, a_final(run_id), None, skills=(), events=())
+            assert await self.queue.end(tx, run, values, evidence=(), is_debited=True)
 
     async def held(self) -> dict[str, str | None]:
         """What each queued run waits for."""

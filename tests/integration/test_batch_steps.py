@@ -16,6 +16,7 @@ from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.server.memory import MemoryCeiling
+from app.platform.storage.records import KEPT_FOR_EVER
 from app.platform.storage.service import StorageQuota
 from app.requests.messages import Message
 from app.runs.batches.lines import BatchLine
@@ -116,7 +117,7 @@ async def a_batch_server(core: Core) -> AsyncIterator[BatchServer]:
             storage=StorageQuota(database, None),
             require_active_key=accounts.require_active_key,
             on_created=lambda: None,
-            keep=None,
+            by_default=KEPT_FOR_EVER,
         )
         yield BatchServer(core, steps, service, errors)
 

@@ -130,11 +130,11 @@ async def test_commands_seal_export_and_verify(
     (tmp_path / "public.pem").write_text(printed(console))
     (tmp_path / "earlier.jsonl").write_text(output.getvalue())
     given = {"keys": [tmp_path / "public.pem"], "earlier": [tmp_path / "earlier.jsonl"]}
-    assert await chain.verify_database(settings, console, **given)
+    assert await chain.verify_database(settings, console, as_json=False, **given)
 
     async with attacker(database_url) as connection:
         await connection.execute("UPDATE credit_ledger SET credits = 99")
-    assert not await chain.verify_database(settings, console, **given)
+    assert not await chain.verify_database(settings, console, as_json=False, **given)
     assert "credits of the entry 1 was 10 and is now 99" in printed(console)
 
 

@@ -1,13 +1,13 @@
 """Which callers and runs get a turn of a conversation."""
 
 import asyncio
-from datetime import timedelta
 
 import pytest
 
 from app.auth.records import KeyRecord
 from app.ids import RunId, RunKey
 from app.platform.db import Database
+from app.platform.storage.records import Retention
 from app.requests.messages import Message
 from app.requests.principal import Principal, ScopeMissing
 from app.requests.runs import GraphRunRequest, OnConflict
@@ -84,7 +84,7 @@ async def test_conversations_that_are_not_used_are_deleted_by_two_servers_at_onc
     conversations = conversations_over(database)
     for number in range(7):
         await a_turn(database, await an_account(database, f"account-{number}"), "r1", ended=number > 0)
-    longer_than = timedelta(days=2)
+    longer_than = Retention(transcripts_days=2)
     early = await conversations.delete_unused(longer_than, 4)
     # The first has an active run, the last was used since.
     await execute(

@@ -47,7 +47,7 @@ async def test_what_is_granted_and_adjusted_is_shown(
 
     credit = await find_balance(database)
     assert (credit.granted, credit.adjusted) == (50_000_000, -15_000_000)
-    assert "3.5000000" in printed(console).splitlines()[-2]
+    assert "3.5000000" in printed(console).splitlines()[-1]
 
 
 async def test_no_credit_command_creates_an_account(

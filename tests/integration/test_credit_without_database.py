@@ -10,7 +10,6 @@ import psutil
 from app.platform.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Reply, Text
 from app.simulator.server import Simulator
-from tests.conftest import in_memory
 from tests.factories import an_account, an_open_database
 from tests.integration.billed_gateway import a_billed_gateway
 from tests.integration.gateway_seam import MESSAGE_REQUEST
@@ -38,32 +37,32 @@ def frozen(processes: list[psutil.Process]) -> Iterator[None]:
             process.resume()
 
 
-async def test_without_an_answer_about_the_credit_no_call_is_made(tmp_path: Path) -> None:
-    with in_memory(tmp_path) as directory:
-        async with (
-            EmbeddedPostgres.start(directory) as postgres,
-            an_open_database(postgres.url) as database,
-            Simulator(lambda _: Reply([Text("hi")])) as provider,
-            a_billed_gateway(
-                database, provider.url, tmp_path / "journal", delivers=False, ledger_wait_s=0.5
-            ) as gateway,
-        ):
-            await database.migrate()
-            key = await an_account(database)
-            ledger = gateway.metering.ledger
-            await ledger.change_mode(key.account_id, "prepaid")
-            await ledger.grant(key.account_id, HALF_A_DOLLAR)
-            channels = [gateway.channel(key, f"run-{number}") for number in range(6)]
-            with frozen(processes_of(directory)):
-                calls = (gateway.call(channel, MESSAGE_REQUEST) for channel in channels[:4])
-                while_frozen = await asyncio.gather(*calls)
-            sent = len(provider.requests)
-            # Nothing of it is left when the database answers again.
-            async with asyncio.timeout(PATIENCE_S):
-                afterwards = await gateway.call(channels[4], MESSAGE_REQUEST)
-            for process in processes_of(directory):
-                process.kill()
-            once_stopped = await gateway.call(channels[5], MESSAGE_REQUEST)
+async def test_without_an_answer_about_the_credit_no_call_is_made(
+    migrated_path: Path, tmp_path: Path
+) -> None:
+    async with (
+        EmbeddedPostgres.start(migrated_path) as postgres,
+        an_open_database(postgres.url) as database,
+        Simulator(lambda _: Reply([Text("hi")])) as provider,
+        a_billed_gateway(
+            database, provider.url, tmp_path / "journal", delivers=False, ledger_wait_s=0.5
+        ) as gateway,
+    ):
+        key = await an_account(database)
+        ledger = gateway.metering.ledger
+        await ledger.change_mode(key.account_id, "prepaid")
+        await ledger.grant(key.account_id, HALF_A_DOLLAR)
+        channels = [gateway.channel(key, f"run-{number}") for number in range(6)]
+        with frozen(processes_of(migrated_path)):
+            calls = (gateway.call(channel, MESSAGE_REQUEST) for channel in channels[:4])
+            while_frozen = await asyncio.gather(*calls)
+        sent = len(provider.requests)
+        # Nothing of it is left when the database answers again.
+        async with asyncio.timeout(PATIENCE_S):
+            afterwards = await gateway.call(channels[4], MESSAGE_REQUEST)
+        for process in processes_of(migrated_path):
+            process.kill()
+        once_stopped = await gateway.call(channels[5], MESSAGE_REQUEST)
 
     assert (while_frozen, sent, afterwards, once_stopped) == ([402] * 4, 0, 200, 402)
     assert [channel.refused for channel in channels] == [*["database"] * 4, None, "database"]

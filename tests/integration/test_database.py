@@ -212,8 +212,8 @@ async def test_an_idle_connection_is_used_again_unless_it_is_lost(database: Data
     assert await backend() != first
 
 
-async def test_an_unavailable_database_is_reported_until_it_is_back(tmp_path: Path) -> None:
-    async with EmbeddedPostgres.start(tmp_path) as server:
+async def test_an_unavailable_database_is_reported_until_it_is_back(migrated_path: Path) -> None:
+    async with EmbeddedPostgres.start(migrated_path) as server:
         database = await Database.open(server.url)
         admin = await asyncpg.connect(server.url)
         others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"

@@ -308,6 +308,8 @@ async def test_an_archive_has_all_there_is_of_an_end_user_and_nothing_of_others(
     others = a_request("sparrow2323", endUser="frank", runId="theirs", stateKey="other")
     for body in (mine, others):
         assert (await world.http.post("/v1/runs/wait", json=body)).json()["ok"]
+    rated = await world.http.put("/v1/runs/mine/feedback", json={"rating": "down", "note": "lark4711"})
+    assert rated.status_code == 200
     planned = {"cron": "0 0 1 1 *", "run": a_request("avocet0815", endUser=name)}
     assert (await world.http.post("/v1/schedules", json=planned)).status_code == 201
     _, secret = await world.services.accounts.create_key("umbrella", SCOPES)
@@ -327,7 +329,7 @@ async def test_an_archive_has_all_there_is_of_an_end_user_and_nothing_of_others(
         *("conversations/chat/1.json", "schedules.jsonl"),
     }
     assert "heron4711" in archive["runs/mine/request.json"]
-    assert "stork4711" in archive["runs/mine/run.json"]
+    assert all(word in archive["runs/mine/run.json"] for word in ("stork4711", "lark4711"))
     assert all(word in archive["conversations/chat/1.json"] for word in ("heron4711", "bittern4711"))
     assert "bittern4711" in archive["runs/mine/events.jsonl"]
     assert "avocet0815" in archive["schedules.jsonl"]

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import aclosing
-from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
@@ -11,6 +10,7 @@ from app.events import AssistantFinal, ClientEvent, Done, RunError, TextDelta
 from app.ids import RunKey
 from app.platform.db import Database
 from app.platform.settings import Settings, SettingsError
+from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
 from app.requests.outcome import FinalUsage
 from app.runs.deletion.repository import lock_runs_with_old_events
@@ -72,8 +72,7 @@ def deletion(
         database,
         storage=StorageQuota(database, None),
         delete_unused=conversations_over(database).delete_unused,
-        keep=None if days is None else timedelta(days=days),
-        keep_events=None if days_of_events is None else timedelta(days=days_of_events),
+        by_default=Retention(days, days_of_events),
     )
 
 
@@ -207,7 +206,7 @@ async def test_two_servers_share_a_sweep_that_reads_only_what_is_left(database: 
     read = text("SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'runs'")
     async with database.transaction() as tx:
         before = (await tx.execute(read)).scalar_one()
-        assert await lock_runs_with_old_events(tx, older_than=timedelta(days=1), most=20) == []
+        assert await lock_runs_with_old_events(tx, Retention(events_days=1), most=20) == []
         assert (await tx.execute(read)).scalar_one() - before <= 50
 
 

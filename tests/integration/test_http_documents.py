@@ -7,7 +7,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import in_turn
 from tests.e2e.stories import World, WorldOf, a_client, a_request, a_world
@@ -54,14 +53,11 @@ async def test_every_response_has_a_request_id_and_every_error_is_a_problem(worl
         assert problem["type"] == f"urn:runtally:problem:{problem['code']}"
 
 
-async def test_an_unavailable_database_is_reported_without_its_address(tmp_path: Path) -> None:
+async def test_an_unavailable_database_is_reported_without_its_address(migrated_path: Path) -> None:
     async with AsyncExitStack() as stack:
         running = await stack.enter_async_context(AsyncExitStack())
-        server = await running.enter_async_context(EmbeddedPostgres.start(tmp_path / "postgres"))
-        database = await Database.open(server.url)
-        await database.migrate()
-        await database.aclose()
-        world = await stack.enter_async_context(a_world(tmp_path, server.url, in_turn()))
+        server = await running.enter_async_context(EmbeddedPostgres.start(migrated_path))
+        world = await stack.enter_async_context(a_world(migrated_path, server.url, in_turn()))
         await running.aclose()
 
         answers = [

@@ -89,7 +89,7 @@ async def test_a_key_is_shown_once_with_what_it_may_do(world: World) -> None:
         "expiresAt": LATER.isoformat().replace("+00:00", "Z"),
         "graphs": [ASSISTANT],
         "models": ["claude-haiku-*"],
-        "limits": {"requestsPerMinute": 60, "concurrentRuns": 2},
+        "limits": {"requestsPerMinute": 60, "concurrentRuns": 2, "tokensPerMinute": 90_000},
     }
     made = (await world.http.post(f"/v1/accounts/{account}/keys", json=body)).json()
     listed = (await world.http.get(f"/v1/accounts/{account}/keys")).json()["items"]
@@ -164,7 +164,7 @@ async def test_what_is_not_asked_for_is_as_with_the_giver(world: World) -> None:
         "expiresAt": LATER.isoformat().replace("+00:00", "Z"),
         "graphs": ["messages:*"],
         "models": ["haiku"],
-        "limits": {"requestsPerMinute": 500, "concurrentRuns": 3},
+        "limits": {"requestsPerMinute": 500, "concurrentRuns": 3, "tokensPerMinute": None},
     }
     async with holder(world, **own) as (http, made):
         path = f"/v1/accounts/{made.account}/keys"

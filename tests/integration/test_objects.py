@@ -17,7 +17,8 @@ from app.conversations.repository import page_of_entries, transcript_bytes
 from app.doctor.objects import check_objects
 from app.ids import RunId, RunKey
 from app.platform.concurrency.offload import Offload
-from app.platform.db import POOL_SIZE, Database
+from app.platform.database_settings import POOL_SIZE
+from app.platform.db import Database
 from app.platform.network import DIRECT
 from app.platform.objects.service import INSIDE, Objects
 from app.platform.objects.storage import (

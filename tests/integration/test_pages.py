@@ -15,7 +15,7 @@ async def test_pages_allow_no_foreign_content(world_of: WorldOf) -> None:
 
     async with a_client(world.url) as browser:
         del browser.headers["Authorization"]
-        docs = ("/assets/vendor/swagger-ui.js", "/assets/vendor/swagger-ui.css")
+        docs = ("/assets/swagger-ui-bundle.js", "/assets/swagger-ui.css")
         for path in ("/", "/assets/chat.js", "/assets/style.css", "/assets/icon.svg", *docs):
             response = await browser.get(path)
             policy = response.headers["content-security-policy"]

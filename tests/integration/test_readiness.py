@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import asyncpg
 import httpx
 from structlog.testing import capture_logs
 
@@ -57,3 +58,18 @@ async def test_a_server_that_hears_of_nothing_is_degraded(
 
     assert (ready["status"], ready["database"]) == ("degraded", "ok")
     assert "runtally_database_notifications 0.0" in metrics
+
+
+async def test_a_process_opens_as_many_connections_as_it_may(world_of: WorldOf, database_url: str) -> None:
+    world = await world_of(in_turn(), DATABASE_POOL_SIZE=2)
+    answers = await asyncio.gather(*(world.http.get("/v1/runs") for _ in range(12)))
+    connection = await asyncpg.connect(database_url)
+    opened = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    count = await connection.fetchval(opened)
+    await connection.close()
+
+    assert {answer.status_code for answer in answers} == {200}
+    # One more listens for notifications.
+    assert count == 2 + 1

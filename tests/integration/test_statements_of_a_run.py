@@ -11,8 +11,8 @@ from app.simulator.script import ApiRequest, Reply, Text
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import WorldOf, a_request
 
-ROUND_TRIPS = 14
-"""One reads the key, six accept the run, one stores its receipt, six its end. Lower it with the number."""
+ROUND_TRIPS = 4
+"""One reads the key, one accepts the run, one stores its receipt, one its end. Lower it with the number."""
 
 RUNS = 20
 """At most so many, until one makes no more: a periodic job may read something of the account meanwhile, and

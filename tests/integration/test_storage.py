@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
@@ -13,6 +12,7 @@ from app.conversations.sdk_store import PostgresSessionStore
 from app.events import TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database
+from app.platform.storage.records import KEPT_FOR_EVER, Retention
 from app.platform.storage.repository import stored_bytes
 from app.platform.storage.service import StorageFull, StorageQuota
 from app.runs.commands.service import RunNotFound
@@ -58,10 +58,11 @@ async def end(database: Database, run: RunKey, *, answer_text: str = "", attempt
         await finish_run(tx, run, attempt=attempt, final=final, report=None, events=events)
 
 
-def contents_of(database: Database, *, keep: timedelta | None = None) -> tuple[RunDeletion, Workspaces]:
+def contents_of(database: Database, *, keep: Retention = KEPT_FOR_EVER) -> tuple[RunDeletion, Workspaces]:
     workspaces = Workspaces(database, ())
     storage = StorageQuota(database, None)
-    return RunDeletion(database, storage, conversations_over(database).delete_unused, keep=keep), workspaces
+    delete_unused = conversations_over(database).delete_unused
+    return RunDeletion(database, storage, delete_unused, by_default=keep), workspaces
 
 
 async def test_requests_events_and_answers_count(database: Database) -> None:
@@ -195,9 +196,9 @@ async def test_contents_are_deleted_after_their_time_by_two_servers_at_once(data
     runs = [await an_accepted_run(database, size=KB, run_id=f"run-{n}") for n in range(25)]
     for run in runs[:-1]:
         await end(database, run)
-    one, _ = contents_of(database, keep=timedelta())
-    other, _ = contents_of(database, keep=timedelta())
-    later, _ = contents_of(database, keep=timedelta(days=1))
+    one, _ = contents_of(database, keep=Retention(contents_days=0))
+    other, _ = contents_of(database, keep=Retention(contents_days=0))
+    later, _ = contents_of(database, keep=Retention(contents_days=1))
 
     assert await later.delete_old() == 0
     deleted = [*await asyncio.gather(one.delete_old(), other.delete_old()), await one.delete_old()]

@@ -18,6 +18,7 @@ INEXPRESSIBLE: Final = {
     "a reference that must exist": r"cursor: is not a|role: there is no|model: .* is neither|"
     r"resume\.\d+\.interruptId: |toolIds(\.\d+)?: ",
     "a rule about two fields": r"messages: (is required|cannot be combined with message)|forkFrom: |"
+    r"messages: must be omitted if there is an input|"
     r"to: must be later than|body: give either|role: a role selects the model|"
     r"splitBy: must (be another than groupBy|have the end user)|"
     r"tag: cannot be combined|groupBy: is needed where|startAfter: cannot be combined|"
@@ -34,7 +35,7 @@ INEXPRESSIBLE: Final = {
     r"messages\.\d+(\.parts\.\d+\.url: |\.content: must (have at least|hold an attachment))",
     "rules about attachments": r"(messages\.\d+\.)?(content|parts)\.\d+(\.\w+){0,2}: ",
     "a rule about parts of a text": r"files\.\d+\.path: ",
-    "what the graph allows": r".*accepts no system messages|files: the graph",
+    "what the graph allows": r".*accepts no system messages|files: the graph|input(\.\S+)?: ",
     "a library's list": r"timeZone: must be an IANA time zone",
     "the language of cron": r"cron: ",
     "times that are compared": r"(startAt|expiresAt): must be in|endAt: must be later than",

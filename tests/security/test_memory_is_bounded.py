@@ -9,7 +9,7 @@ import pytest
 
 from app.simulator.script import Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
-from tests.e2e.servers import a_server
+from tests.e2e.servers import OF_ITS_OWN, a_server
 from tests.e2e.stories import ASSISTANT, a_request
 from tests.media import large_image
 from tests.security.server import Target
@@ -43,7 +43,10 @@ async def test_large_requests_wait_in_the_database_and_not_in_memory(
     answers = in_turn(Reply([Text("one two three")], hold=hold))
     async with (
         Simulator(answers) as simulator,
-        a_server(tmp_path, simulator.url, DATABASE_URL=database_url, **ONE_RUN) as (server, http),
+        a_server(tmp_path, simulator.url, within=OF_ITS_OWN, DATABASE_URL=database_url, **ONE_RUN) as (
+            server,
+            http,
+        ),
     ):
         await http.post("/v1/runs", json=a_request())
         await hold.reached.wait()

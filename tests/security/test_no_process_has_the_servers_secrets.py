@@ -7,7 +7,7 @@ import psutil
 
 from app.platform.settings import withdraw_secrets
 from app.simulator.server import Simulator
-from tests.e2e.servers import a_server
+from tests.e2e.servers import OF_ITS_OWN, a_server
 from tests.e2e.stories import KEY, a_request
 from tests.e2e.workshop import EDITOR, bash, calling, settings
 from tests.programs import require
@@ -42,10 +42,14 @@ async def test_no_process_that_a_server_starts_has_its_secrets(tmp_path: Path) -
     leaks: set[str] = set()
     async with (
         Simulator(calling(bash("sleep 1"))) as simulator,
-        a_server(tmp_path, simulator.url, ANTHROPIC_ADMIN_BASE_URL=simulator.url, **own, **SECRETS) as (
-            server,
-            http,
-        ),
+        a_server(
+            tmp_path,
+            simulator.url,
+            within=OF_ITS_OWN,
+            ANTHROPIC_ADMIN_BASE_URL=simulator.url,
+            **own,
+            **SECRETS,
+        ) as (server, http),
     ):
         running = asyncio.create_task(http.post("/v1/runs/wait", json=a_request("go", graphId=EDITOR)))
         while not running.done():

@@ -22,7 +22,7 @@ from app.runs.revocation.service import KeyRevocation
 from tests.e2e.stories import a_request, until
 from tests.factories import a_fact
 from tests.integration.mcp_messages import TOKEN, a_call
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until_shown
 from tests.security.server import ASSISTANT, Target, a_target_here
 
 RECEIPTS = 8000
@@ -267,19 +267,12 @@ def ports_of_clients(target: Target) -> set[int]:
 
 async def running(http: httpx.AsyncClient, number: int) -> None:
     """Wait until so many of the account's runs are under way."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            runs = (await http.get("/v1/runs")).json()["items"]
-            if sum(run["status"] == "running" for run in runs) >= number:
-                return
-            await asyncio.sleep(0.05)
+    await until_shown(
+        http, "/v1/runs", lambda runs: sum(run["status"] == "running" for run in runs["items"]) >= number
+    )
 
 
 async def ended(http: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
     """A run, once it has ended."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            run: dict[str, Any] = (await http.get(f"/v1/runs/{run_id}")).json()
-            if run["final"] is not None:
-                return run
-            await asyncio.sleep(0.05)
+    run: dict[str, Any] = await until_shown(http, f"/v1/runs/{run_id}", lambda run: run["final"] is not None)
+    return run

@@ -1,6 +1,5 @@
 """An account whose things others try to see and change, and the requests with which they do."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +12,7 @@ import httpx
 from tests.architecture.test_documented_scopes import Operation, documented
 from tests.batches import JSON_LINES, a_line, created, ended, joined
 from tests.e2e.stories import a_request
-from tests.patience import PATIENCE_S
+from tests.patience import until_shown
 from tests.security.server import ASSISTANT, Target
 
 SECRET = "the heron flies at dawn"
@@ -70,6 +69,7 @@ class Victim:
             "batchId": self.batch_id,
             "deliveryId": str(uuid4()),
             "grantId": str(uuid4()),
+            "shareId": str(uuid4()),
             "path": "a.txt",
             "account": self.account,
             "keyId": self.key_id,
@@ -95,9 +95,7 @@ class Victim:
 async def an_ended_erasure(http: httpx.AsyncClient) -> str:
     """The job that has erased an end user of whom there is nothing."""
     started = (await http.delete("/v1/end-users/nemo")).raise_for_status()
-    async with asyncio.timeout(PATIENCE_S):
-        while (await http.get(started.headers["location"])).json()["status"] != "completed":
-            await asyncio.sleep(0.05)
+    await until_shown(http, started.headers["location"], lambda job: job["status"] == "completed")
     found: str = started.json()["jobId"]
     return found
 
@@ -106,9 +104,7 @@ async def a_session(http: httpx.AsyncClient) -> str:
     """A session of Managed Agents in which something was said."""
     body = {"agent": ASSISTANT, "environment_id": "env_default", "initial_events": [said(SECRET)]}
     session = str((await http.post(MANAGED, json=body)).raise_for_status().json()["id"])
-    async with asyncio.timeout(PATIENCE_S):
-        while (await http.get(f"{MANAGED}/{session}")).json()["status"] != "idle":
-            await asyncio.sleep(0.05)
+    await until_shown(http, f"{MANAGED}/{session}", lambda shown: shown["status"] == "idle")
     return session
 
 
@@ -167,7 +163,10 @@ def a_body(operation: Operation, victim: Victim) -> Any:
         "/v1/runs/{runId}/permissions/{requestId}": {"decision": "allow"},
         "/v1/runs/{runId}/tool-results/{toolCallId}": {"result": "yes"},
         "/v1/runs/{runId}/questions/{requestId}": {"answers": {"0": "yes"}},
+        "/v1/runs/{runId}/feedback": {"rating": "down", "note": "mine"},
         "/v1/sessions/{stateKey}/fork": {"at": victim.run_id},
+        "/v1/sessions/{stateKey}": {"title": "mine", "archived": True},
+        "/v1/sessions/{stateKey}/shares": {"withToolCalls": True},
         "/v1/sessions/{stateKey}/branch": {"branchId": str(uuid4())},
         "/v1/schedules": {"scheduleId": victim.schedule_id, **schedule},
         "/v1/schedules/{scheduleId}": schedule,

@@ -38,6 +38,9 @@ _OF_CLIENT = (
         "PreviewResponse",
         "RunChange",
     ),
+    *("ChangedConversation", "CreatedShare", "ShareResponse"),
+    *("AccountBalance", "AccountChange", "AccountResponse", "Adjustment", "AuditResponse", "CreatedKey"),
+    *("Grant", "KeyRequest", "ManagedKey", "TopUpRequest"),
 )
 
 

@@ -31,11 +31,7 @@ _SPENT = """
      AND spent.value = counted.value AND spent.starts_at = current.starts_at
 """
 
-_LEFT = text(
-    f"""
-    SELECT budget.id, budget.mode, budget.scope = 'account' AS is_whole, current.resets_at,
-           budget.credits - coalesce(spent.credits, 0) - held.credits AS credits,
-           budget.tokens - coalesce(spent.tokens, 0) - held.tokens AS tokens
+_OF_RUN = f"""
       FROM budgets AS budget
       LEFT JOIN runs AS run ON run.account_id = budget.account_id AND run.run_id = :run_id
      CROSS JOIN LATERAL budget_window(budget.window, budget.time_zone, :now) AS current
@@ -43,9 +39,29 @@ _LEFT = text(
                                       run.end_user, run.tags) AS counted (value)
            {_SPENT}
      CROSS JOIN LATERAL ({_HELD} AND hold.run_id <> :run_id) AS held
+     CROSS JOIN LATERAL (SELECT budget.credits - coalesce(spent.credits, 0) - held.credits AS credits,
+                                budget.tokens - coalesce(spent.tokens, 0) - held.tokens AS tokens) AS unused
      WHERE budget.account_id = :account_id
+"""
+
+_LEFT = text(
+    f"""
+    SELECT budget.id, budget.mode, budget.scope = 'account' AS is_whole, current.resets_at,
+           unused.credits, unused.tokens {_OF_RUN}
      ORDER BY current.resets_at DESC, budget.id
-    """  # noqa: S608 - constants
+    """
+)
+
+_REFUSE = text(
+    f"""
+    INSERT INTO budget_spending AS known
+           (account_id, budget_id, value, starts_at, credits, tokens, refused_at)
+    SELECT budget.account_id, budget.id, counted.value, current.starts_at, 0, 0, clock_timestamp() {_OF_RUN}
+       AND budget.mode = 'hard' AND (unused.credits < :credits OR unused.tokens < :tokens)
+     ORDER BY budget.id, counted.value
+    ON CONFLICT (account_id, budget_id, value, starts_at) DO UPDATE SET refused_at = excluded.refused_at
+     WHERE known.refused_at IS NULL
+    """
 )
 
 _USE = text(
@@ -165,6 +181,12 @@ async def budgets_left(tx: Transaction, run: RunKey, now: datetime) -> Sequence[
     """
     given = {"account_id": run.account_id, "run_id": run.run_id, "now": now}
     return [BudgetLeft(**row) for row in (await tx.execute(_LEFT, given)).mappings()]
+
+
+async def mark_refusing(tx: Transaction, run: RunKey, needed: Amount, now: datetime) -> None:
+    """Mark where hard budgets leave less than `needed` to a run; a trigger notifies of each once."""
+    given = {"account_id": run.account_id, "run_id": run.run_id, "now": now, **needed._asdict()}
+    await tx.execute(_REFUSE, given)
 
 
 async def hold(tx: Transaction, run: RunKey, amount: Amount) -> None:

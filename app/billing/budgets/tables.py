@@ -42,6 +42,7 @@ budget_spending = Table(
     Column("credits", BigInteger, nullable=False),
     Column("tokens", BigInteger, nullable=False),
     Column("reached_at", UtcDateTime, comment="When it was found to have reached the limit"),
+    Column("refused_at", UtcDateTime, comment="When a call needed more than was left"),
     ForeignKeyConstraint(
         ["account_id", "budget_id"], ["budgets.account_id", "budgets.id"], ondelete="CASCADE"
     ),

@@ -6,7 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from app.billing.budgets.records import Amount
-from app.billing.budgets.repository import budgets_left, hold
+from app.billing.budgets.repository import budgets_left, hold, mark_refusing
 from app.billing.credit.expiry.service import expire_due, find_current_balance
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import FOR_EVER, CreditBalance, GrantTerms, LedgerEntry, Spendable, TopUp
@@ -16,7 +16,6 @@ from app.billing.credit.repository import (
     find_entry_by_reference,
     lock_balance,
     release_reservation,
-    reserved_credits,
     resize_reservation,
     update_mode,
     update_top_up,
@@ -157,10 +156,7 @@ class CreditLedger:
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
         """Release a run's reservation; does nothing if there is none."""
-        if await reserved_credits(tx, run) > 0:
-            # A concurrent release waits for this lock and then finds nothing to release.
-            await lock_balance(tx, run.account_id)
-            await release_reservation(tx, run)
+        await release_reservation(tx, run)
 
     async def resize_reservation(
         self,
@@ -188,6 +184,11 @@ class CreditLedger:
             if spendable.has_budgets and spendable.credits - pending >= least.credits:
                 await self._hold(tx, run, requested, least=least, pending=pending)
             return spendable.credits
+
+    async def report_refusal(self, run: RunKey, needed: Amount) -> None:
+        """Report to webhooks which hard budgets have refused a call of a run: once for each window."""
+        async with self._database.transaction() as tx:
+            await mark_refusing(tx, run, needed, self.clock.now())
 
     async def _resize(
         self, tx: Transaction, run: RunKey, requested: int, *, minimum: int, pending: int = 0

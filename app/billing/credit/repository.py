@@ -39,19 +39,6 @@ async def lock_balance(tx: Transaction, account_id: AccountId) -> CreditBalance:
     return CreditBalance(**found.mappings().one())
 
 
-async def add_entry(tx: Transaction, account_id: AccountId, kind: str, credits_: int, *, run_id: str) -> None:
-    """Append what a run holds to the ledger; `credits_` is signed."""
-    await tx.execute(
-        insert(credit_ledger).values(
-            account_id=account_id,
-            kind=kind,
-            credits=credits_,
-            run_id=run_id,
-            created_at=func.clock_timestamp(),
-        )
-    )
-
-
 async def add_booked(
     tx: Transaction,
     account_id: AccountId,
@@ -89,12 +76,6 @@ async def find_entry_by_reference(
         return None
     terms = GrantTerms(row.expires_at, row.priority or DEFAULT_PRIORITY)
     return LedgerEntry(row.kind, row.credits, terms)
-
-
-async def reserved_credits(reader: Reader, run: RunKey) -> int:
-    """The credits a run has reserved."""
-    found = await reader.execute(_RESERVED, {"account_id": run.account_id, "run_id": run.run_id})
-    return int(found.scalar_one())
 
 
 _RESIZE_RESERVATION = text(
@@ -150,17 +131,7 @@ async def resize_reservation(
     return None if row is None else Spendable(row.credits, row.has_budgets, row.has_due)
 
 
-_RELEASE = text(
-    """
-    WITH held AS (DELETE FROM budget_holds WHERE account_id = :account_id AND run_id = :run_id)
-    INSERT INTO credit_ledger (account_id, kind, credits, run_id, created_at)
-    SELECT :account_id, 'release', reserved, :run_id, clock_timestamp()
-      FROM (SELECT CAST(-sum(credits) AS bigint) AS reserved FROM credit_ledger
-             WHERE account_id = :account_id AND run_id = :run_id
-               AND kind IN ('reservation', 'release')) AS own
-     WHERE reserved > 0
-    """
-)
+_RELEASE = text("SELECT release_credit(:account_id, :run_id)")
 
 
 async def release_reservation(tx: Transaction, run: RunKey) -> None:
@@ -187,8 +158,3 @@ _BALANCE = select(*(_accounts[field.name] for field in fields(CreditBalance))).w
     _accounts.account_id == bindparam("account_id")
 )
 _LOCKED_BALANCE = _BALANCE.with_for_update()
-_RESERVED = select(func.coalesce(-func.sum(_ledger.credits), 0)).where(
-    _ledger.account_id == bindparam("account_id"),
-    _ledger.run_id == bindparam("run_id"),
-    _ledger.kind.in_(["reservation", "release"]),
-)

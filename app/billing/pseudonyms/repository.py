@@ -100,9 +100,10 @@ _NAME_SPENDING = text(
            AND budgets.account_id = :account_id AND budgets.id = spent.budget_id
         RETURNING spent.*
     )
-    INSERT INTO budget_spending AS held (account_id, budget_id, value, starts_at, credits, tokens, reached_at)
-    SELECT account_id, budget_id, end_user_hash(:account_id, :end_user), starts_at,
-           credits, tokens, reached_at
+    INSERT INTO budget_spending AS held (account_id, budget_id, value, starts_at, credits, tokens, reached_at,
+                                         refused_at)
+    SELECT account_id, budget_id, end_user_hash(:account_id, :end_user), starts_at, credits, tokens,
+           reached_at, refused_at
       FROM named
     ON CONFLICT (account_id, budget_id, value, starts_at) DO UPDATE
        SET credits = held.credits + excluded.credits, tokens = held.tokens + excluded.tokens

@@ -1,21 +1,25 @@
 """`runtally accounts`: works on the database directly, also while a server uses it."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.cli.errors import explained
-from app.cli.terminal import Terminal
+from app.cli.terminal import AsJson, Terminal
 from app.platform.settings import Settings
 
 if TYPE_CHECKING:
     from app.auth.records import AccountRecord
 
-accounts = typer.Typer(help="Accounts: create, list, rename, suspend, resume.", no_args_is_help=True)
+accounts = typer.Typer(
+    help="Accounts: create, list, rename, suspend, resume, retention.", no_args_is_help=True
+)
 _output = Terminal(highlight=False)
 
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+Days = Annotated[str | None, typer.Option(metavar="DAYS", help="A number, or `default`.")]
+_MAX_DAYS = 36_500
 
 
 @accounts.command("create")
@@ -56,6 +60,44 @@ def resume(name: str, *, as_json: AsJson = False) -> None:
     """Accept the keys of a suspended account again."""
     with explained():
         _show([asyncio.run(_change(name, suspended=False))], as_json=as_json)
+
+
+@accounts.command("retention")
+def retention(
+    name: str,
+    *,
+    contents: Days = None,
+    events: Days = None,
+    transcripts: Days = None,
+    workspaces: Days = None,
+    evidence: Days = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep what an account stores for fewer days than by default; without options, show for how many."""
+    given = {
+        "contents": contents,
+        "events": events,
+        "transcripts": transcripts,
+        "workspaces": workspaces,
+        "evidence": evidence,
+    }
+    changed = {f"{kind}_days": _days(kind, days) for kind, days in given.items() if days is not None}
+    with explained():
+        account = asyncio.run(_keep(name, changed))
+    if as_json:
+        _show([account], as_json=True)
+        return
+    for kind in given:
+        _output.print(f"{kind}  {account.retention.days.get(f'{kind}_days', 'default')}")
+
+
+def _days(kind: str, text: str) -> int | None:
+    if text == "default":
+        return None
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_DAYS:
+        message = f"must be a number of days from 1 to {_MAX_DAYS}, or `default`"
+        raise typer.BadParameter(message, param_hint=f"--{kind}")
+    return int(text)
 
 
 async def _create(name: str) -> "AccountRecord":
@@ -100,6 +142,19 @@ async def _change(
         if stop_runs:
             await KeyRevocation(database, accounts_.revoke_key).stop_runs(account_id=found.id)
         return changed
+
+
+async def _keep(name: str, changed: Mapping[str, int | None]) -> "AccountRecord":
+    from app.auth.account_retention import AccountRetention
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database, default_retention
+    from app.platform.audit.service import command_actor
+
+    settings = Settings.load()
+    async with attach_database(settings) as database:
+        account = await Accounts(database).find_by_name(name)
+        kept = AccountRetention(database, default_retention(settings))
+        return await kept.change(account.id, changed, by=command_actor())
 
 
 def _show(found: "list[AccountRecord]", *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.errors import explained
-from app.cli.terminal import Terminal
+from app.cli.terminal import AsJson, Terminal
 
 if TYPE_CHECKING:
     from runtally import Approval, AsyncClient
@@ -43,10 +43,10 @@ Place = Annotated[_Place, typer.Argument(parser=_place, metavar="RUN/REQUEST")]
 
 
 @approvals.command("list")
-def list_approvals() -> None:
+def list_approvals(*, as_json: AsJson = False) -> None:
     """Tool calls, questions and calls of client tools that wait for an answer, newest first."""
     with explained():
-        asyncio.run(_list())
+        asyncio.run(_list(as_json=as_json))
 
 
 @approvals.command("watch")
@@ -86,12 +86,16 @@ def deny(
         asyncio.run(_decide(place, allow=False, options=options))
 
 
-async def _list() -> None:
+async def _list(*, as_json: bool) -> None:
     from runtally import AsyncClient
 
     async with AsyncClient() as client:
-        async for each in client.approvals():
-            _output.print(_line(each), soft_wrap=True)
+        found = [each async for each in client.approvals()]
+    if as_json:
+        _output.print_json(data=[each.model_dump(mode="json", by_alias=True) for each in found])
+        return
+    for each in found:
+        _output.print(_line(each), soft_wrap=True)
 
 
 async def _watch(*, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.errors import EXIT_FAILED, explained
-from app.cli.terminal import Terminal
+from app.cli.terminal import AsJson, Terminal
 
 if TYPE_CHECKING:
     from runtally import Batch, BatchResult, Forecast
@@ -54,17 +54,17 @@ def run_batch(
 
 
 @batches.command("list")
-def list_batches() -> None:
+def list_batches(*, as_json: AsJson = False) -> None:
     """The account's batches, newest first."""
     with explained():
-        asyncio.run(_list())
+        asyncio.run(_list(as_json=as_json))
 
 
 @batches.command("show")
-def show_batch(batch_id: BatchId) -> None:
+def show_batch(batch_id: BatchId, *, as_json: AsJson = False) -> None:
     """How far a batch has come, and what it has cost so far."""
     with explained():
-        asyncio.run(_show(batch_id, cancel=False))
+        asyncio.run(_show(batch_id, cancel=False, as_json=as_json))
 
 
 @batches.command("results")
@@ -75,10 +75,10 @@ def batch_results(batch_id: BatchId) -> None:
 
 
 @batches.command("cancel")
-def cancel_batch(batch_id: BatchId) -> None:
+def cancel_batch(batch_id: BatchId, *, as_json: AsJson = False) -> None:
     """Start no further item and cancel the runs of the others."""
     with explained():
-        asyncio.run(_show(batch_id, cancel=True))
+        asyncio.run(_show(batch_id, cancel=True, as_json=as_json))
 
 
 def _with_graph(lines: bytes, graph: str | None) -> bytes:
@@ -129,22 +129,27 @@ async def _follow(states: AsyncIterator["Batch"], batch: "Batch") -> "Batch":
     return batch
 
 
-async def _list() -> None:
+async def _list(*, as_json: bool) -> None:
     from runtally import AsyncClient
 
     async with AsyncClient() as client:
-        async for batch in client.batches.list():
-            _output.print(
-                f"{batch.batch_id}  {batch.created_at:%Y-%m-%d %H:%M}  {_line(batch)}", soft_wrap=True
-            )
+        found = [batch async for batch in client.batches.list()]
+    if as_json:
+        _output.print_json(data=[batch.model_dump(mode="json", by_alias=True) for batch in found])
+        return
+    for batch in found:
+        _output.print(f"{batch.batch_id}  {batch.created_at:%Y-%m-%d %H:%M}  {_line(batch)}", soft_wrap=True)
 
 
-async def _show(batch_id: str, *, cancel: bool) -> None:
+async def _show(batch_id: str, *, cancel: bool, as_json: bool) -> None:
     from runtally import AsyncClient
 
     async with AsyncClient() as client:
         batch = await (client.batches.cancel(batch_id) if cancel else client.batches.get(batch_id))
-    _output.print(_line(batch), soft_wrap=True)
+    if as_json:
+        _output.print_json(data=batch.model_dump(mode="json", by_alias=True))
+    else:
+        _output.print(_line(batch), soft_wrap=True)
 
 
 async def _results(batch_id: str) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from app.cli.errors import EXIT_FAILED, explained
-from app.cli.terminal import Terminal
+from app.cli.terminal import AsJson, Terminal
 from app.platform.settings import Settings
 
 graphs = typer.Typer(help="Graphs: check files and rules.", no_args_is_help=True)
@@ -26,6 +26,7 @@ def graphs_check(
     *,
     account: Annotated[str, typer.Option(help="The account's id of the call.")] = "",
     conversation: Annotated[str, typer.Option(help="The run's stateKey.")] = "",
+    as_json: AsJson = False,
 ) -> None:
     """Load graphs and print what is wrong with them, or which rule decides about an example call."""
     from app.cli.graphs.check import ExampleCall, check_call, check_graphs
@@ -33,6 +34,6 @@ def graphs_check(
     with explained():
         if graph is not None and tool is not None:
             call = ExampleCall(graph, tool, args, account, conversation)
-            asyncio.run(check_call(Settings.load(), _console, call))
-        elif not check_graphs(Settings.load(), _console, graph):
+            asyncio.run(check_call(Settings.load(), _console, call, as_json=as_json))
+        elif not check_graphs(Settings.load(), _console, graph, as_json=as_json):
             raise typer.Exit(EXIT_FAILED)

@@ -8,7 +8,7 @@ from uuid import UUID
 import typer
 
 from app.cli.errors import explained
-from app.cli.terminal import Terminal
+from app.cli.terminal import AsJson, Terminal, print_rows
 from app.platform.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 keys = typer.Typer(help="API keys: create, list, rotate, revoke.", no_args_is_help=True)
 _output, _notes = Terminal(highlight=False), Terminal(highlight=False, stderr=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 KeyId = Annotated[UUID, typer.Argument(help="The id shown by `keys list`.")]
 Count = Annotated[int | None, typer.Option(min=1)]
 _TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
@@ -37,6 +36,7 @@ def create(
     model: Annotated[list[str] | None, typer.Option(help="Which it may use; * for any characters.")] = None,
     requests_per_minute: Count = None,
     concurrent_runs: Count = None,
+    tokens_per_minute: Count = None,
     end_user: Annotated[
         str | None, typer.Option(help="Whom its runs are for, if they name no other.")
     ] = None,
@@ -52,6 +52,7 @@ def create(
         "models": model or None,
         "requests_per_minute": requests_per_minute,
         "concurrent_runs": concurrent_runs,
+        "tokens_per_minute": tokens_per_minute,
         "labels": _labels(end_user, tag or (), fixed=fixed_labels),
     }
     with explained():
@@ -66,7 +67,7 @@ def list_all(*, as_json: AsJson = False) -> None:
     if as_json:
         _output.print_json(data=[_shown(key) for key in found])
     else:
-        _show_table(found)
+        print_rows(_output, [_row(key) for key in found])
 
 
 @keys.command("rotate")
@@ -88,10 +89,14 @@ def revoke(
     stop_runs: Annotated[
         bool, typer.Option("--stop-runs", help="Also cancel its waiting and active runs.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Revoke an API key: it is refused at once, its open streams end within a second."""
     with explained():
         stopped = asyncio.run(_revoke(key_id, stop_runs=stop_runs))
+    if as_json:
+        _output.print_json(data={"id": str(key_id), "runsStopped": stopped})
+        return
     _output.print(f"Key {key_id} is revoked.")
     if stop_runs:
         _output.print(f"Runs being cancelled: {stopped}.")
@@ -167,23 +172,21 @@ def _show_new(key: "KeyRecord", secret: str, *, as_json: bool) -> None:
     _notes.print(f"id {key.id}, account {key.account}. Keep the key: it is not shown again.", style="dim")
 
 
-def _show_table(found: "Sequence[KeyRecord]") -> None:
-    from rich.table import Table
-
-    table = Table()
-    for title in ("id", "account", "name", "key", "scopes", "created", "last used", "ends", "revoked"):
-        table.add_column(title, overflow="fold")
-    for key in found:
-        times = (key.created_at, key.last_used_at, key.terms.expires_at, key.revoked_at)
-        table.add_row(
-            str(key.id),
-            key.account,
-            key.name or "",
-            f"{key.prefix}…",
-            " ".join(key.scopes),
-            *(moment.isoformat(timespec="seconds") if moment else "" for moment in times),
-        )
-    _output.print(table)
+def _row(key: "KeyRecord") -> dict[str, str]:
+    times = {
+        "created": key.created_at,
+        "last used": key.last_used_at,
+        "ends": key.terms.expires_at,
+        "revoked": key.revoked_at,
+    }
+    return {
+        "id": str(key.id),
+        "account": key.account,
+        "name": key.name or "",
+        "key": f"{key.prefix}…",
+        "scopes": " ".join(key.scopes),
+        **{title: moment.isoformat(timespec="seconds") if moment else "" for title, moment in times.items()},
+    }
 
 
 def _shown(key: "KeyRecord") -> dict[str, Any]:

@@ -38,8 +38,6 @@ def mcp_import(
 ) -> None:
     """Add the MCP servers of a file to a graph, with the tools that they offer."""
     from app.cli.imports.servers import import_servers
-    from app.cli.logs import configure_logs
 
-    configure_logs()
     with explained():
         asyncio.run(import_servers(Settings.load(), _console, file, graph))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Unpack
 from uuid import uuid4
 
-from app.cli.client import receipts_table, show_run
+from app.cli.client import print_receipts, show_run
 from app.cli.demo.comparison import ComparedMessage, compare
 from app.cli.demo.model import FILE, SUMMARY
 from app.cli.demo.screen import Screen
@@ -60,7 +60,7 @@ class Scenes:
         run_id = await show_run(self.client, console, graph, prompt)
         self.runs.append(run_id)
         console.print(f"GET /v1/runs/{run_id}/receipts\n", style="bold")
-        console.print(receipts_table(await self.client.run_receipts(run_id)))
+        print_receipts(console, await self.client.run_receipts(run_id))
 
     async def conversation(self) -> None:
         """Two runs with one state key."""

@@ -53,24 +53,30 @@ class _RemoteTool:
         return raw
 
 
-def check_graphs(settings: Settings, console: Console, graph: str | None) -> bool:
+def check_graphs(settings: Settings, console: Console, graph: str | None, *, as_json: bool = False) -> bool:
     """Print what is wrong with the graphs' files, and the rules of a graph; whether nothing is wrong."""
     problems: list[GraphDefinitionError] = []
     graphs = load_graphs(settings, _tools(settings), problems=problems)
+    loaded = graphs.all() if graph is None or problems else [graphs.get(graph)]
+    if as_json:
+        rules = {each.id: [_described(each, rule) for rule in each.all_rules] for each in loaded}
+        console.print_json(data={"problems": [str(problem) for problem in problems], "rules": rules})
+        return not problems
     for problem in problems:
         console.print(str(problem), style="red", soft_wrap=True)
     if graph is None or problems:
-        loaded = ", ".join(each.id for each in graphs.all())
-        console.print(f"{len(graphs.all())} graphs load: {loaded}", soft_wrap=True)
+        console.print(f"{len(loaded)} graphs load: {', '.join(each.id for each in loaded)}", soft_wrap=True)
         return not problems
-    found = graphs.get(graph)
-    console.print(f"{found.id} loads, with {len(found.all_rules)} rules.")
-    for rule in found.all_rules:
-        console.print(_described(found, rule), soft_wrap=True)
+    for found in loaded:
+        console.print(f"{found.id} loads, with {len(found.all_rules)} rules.")
+        for rule in found.all_rules:
+            console.print(_described(found, rule), soft_wrap=True)
     return True
 
 
-async def check_call(settings: Settings, console: Console, call: ExampleCall) -> None:
+async def check_call(
+    settings: Settings, console: Console, call: ExampleCall, *, as_json: bool = False
+) -> None:
     """Print which rule decides about a call, and what becomes of it in the graph's permission mode."""
     tools = _tools(settings)
     graph = load_graphs(settings, tools).get(call.graph)
@@ -78,7 +84,10 @@ async def check_call(settings: Settings, console: Console, call: ExampleCall) ->
     await require_arguments(tool, args)
     if isinstance(tool, CliTool) and tool.id != AGENT_TOOL:
         if (reason := denial_reason(tool.id, args)) is not None:
-            console.print(f"denied, whatever the rules are: {reason}", soft_wrap=True)
+            if as_json:
+                console.print_json(data={"rule": None, "outcome": f"denied. {reason}"})
+            else:
+                console.print(f"denied, whatever the rules are: {reason}", soft_wrap=True)
             return
         args = visible_args(tool.id, args)
     run = {"id": "example", "graph": graph.id, "model": graph.model or "", "attempt": 0}
@@ -89,8 +98,12 @@ async def check_call(settings: Settings, console: Console, call: ExampleCall) ->
     async with open_schema_checker(settings) as schemas:
         rules = CallRules(graph.all_rules, Conditions(schemas.pool), facts)
         rule = await matching_rule(rules, tool, args)
-    console.print(_described(graph, rule), soft_wrap=True)
-    console.print(f"In the mode {graph.permission_mode}: {_outcome(graph, tool, rule)}", soft_wrap=True)
+    described, outcome = _described(graph, rule), _outcome(graph, tool, rule)
+    if as_json:
+        console.print_json(data={"rule": described, "mode": graph.permission_mode, "outcome": outcome})
+        return
+    console.print(described, soft_wrap=True)
+    console.print(f"In the mode {graph.permission_mode}: {outcome}", soft_wrap=True)
 
 
 def _tools(settings: Settings) -> ToolCatalog:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from app.conversations.records import Conversation
 from app.ids import RunId
@@ -20,10 +20,6 @@ class Branch:
     forked_from_run: RunId | None
     """The last run that it has in common with an earlier branch; None: it has none."""
     created_at: datetime
-
-    def public_id(self, conversation: Conversation) -> UUID:
-        """Its id for clients, which do not learn the names of transcripts."""
-        return uuid5(conversation.account_id, str(self.session_id))
 
     @classmethod
     def only_one(cls, conversation: Conversation) -> "Branch":

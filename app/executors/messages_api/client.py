@@ -1,6 +1,5 @@
 """MessagesClient: calls of the Messages API, whose server is a run's gateway channel."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,6 +10,7 @@ from app import __version__
 from app.gateway.answers.event_lines import EventLine, EventLines
 from app.gateway.channel import Channel
 from app.gateway.upstream import MESSAGES
+from app.platform.concurrency.time_slice import SHOWN_S, TimeSlice
 from app.platform.server.in_process import InProcessCalls, NoResponse, Response
 from app.platform.server.loopback import AsgiApp
 
@@ -91,7 +91,7 @@ async def _failure(response: Response) -> CallFailed:
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
-    lines = EventLines(_EVENT_BYTES)
+    lines, time_slice = EventLines(_EVENT_BYTES), TimeSlice(SHOWN_S)
     try:
         async for chunk in chunks:
             for line in lines.feed(chunk):
@@ -101,8 +101,7 @@ async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]
                     raise StreamBroken(line.data.decode(errors="replace"))
                 if line.event != b"ping" and (line.data or line.dropped_bytes):
                     yield _parsed(line)
-                # Readers of the run get this event before the next is parsed.
-                await asyncio.sleep(0)
+                await time_slice.checkpoint()
     except NoResponse as error:
         raise StreamBroken(str(error)) from error
 

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from fastapi import Request
 
@@ -15,6 +16,8 @@ from app.requests.principal import Principal
 
 _MINUTE_S: Final = 60
 _MAX_KNOWN_KEYS: Final = 10_000
+_SHARED_READS: Final = RefillRate(per_s=5, burst=300)
+"""Pages of 200 lines: a conversation is read whole by several people."""
 
 
 class TooManyWrites(TooMany):
@@ -23,6 +26,10 @@ class TooManyWrites(TooMany):
 
 class TooManyRequests(TooMany):
     """This API key, or one that it was made with, has sent all its requests of a minute; try again later."""
+
+
+class TooManySharedReads(TooMany):
+    """This link was read too often in the last minute; try again later."""
 
 
 class TooManyFailures(TooMany):
@@ -75,7 +82,7 @@ class RequestLimits:
     readers: ReaderLimit
     writes: TokenBuckets
     requests: TokenBuckets
-    """Of keys with a limit, each with its own rate; of this process."""
+    """Of keys with a limit, each with its own rate, and of share links; of this process."""
     failed_keys: FailedKeyLimit
 
     def count_request(self, caller: Principal) -> None:
@@ -86,6 +93,11 @@ class RequestLimits:
             wait_s = self.requests.take(limit.of, rate=RefillRate(most / _MINUTE_S, most))
             if wait_s > 0:
                 raise TooManyRequests(retry_after_s=_whole_seconds(wait_s))
+
+    def count_shared_read(self, share_id: UUID) -> None:
+        """Count a request with a share link; raises `TooManySharedReads`."""
+        if (wait_s := self.requests.take(share_id, rate=_SHARED_READS)) > 0:
+            raise TooManySharedReads(retry_after_s=_whole_seconds(wait_s))
 
     def count_write(self, key: Hashable) -> None:
         """Count a request with an unsafe method; raises `TooManyWrites`."""

@@ -73,7 +73,7 @@ class ManagedAgent(BaseModel):
         known = {"tools": ", ".join([*graph.tools, *graph.native_tools])}
         return cls(
             id=graph.id,
-            name=graph.name,
+            name=graph.shown_title,
             description=graph.description,
             model=AgentModel(id=chosen or graph.model or model),
             tools=tools,

@@ -39,9 +39,15 @@ class OpenedCall(NamedTuple):
 
 
 async def open_call(
-    services: Services, caller: Principal, call: ToolCall, params: CallToolRequestParams, posting: Posting
+    services: Services,
+    caller: Principal,
+    call: ToolCall,
+    params: CallToolRequestParams,
+    posting: Posting,
+    *,
+    size: int,
 ) -> OpenedCall:
-    """Start the run, or continue the one that the call names.
+    """Start the run, or continue the one that the call names; `size` is about that of its message.
 
     Raises what `RunService.start` raises, and `RunNotFound`, `RunDeleted`, `ScopeMissing`, `Invalid`.
     """
@@ -49,14 +55,12 @@ async def open_call(
         record = await _run_of_graph(services, caller, params.request_state, call, "params.requestState")
         answered = await _answer_all(services, caller, record.key, params.input_responses or {})
         return OpenedCall(record, answered | await decided_requests(services, record.key))
-    if call.arguments.run_id is not None:
-        record = await _run_of_graph(
-            services, caller, call.arguments.run_id, call, "params.arguments.conversation"
-        )
+    if call.run_id is not None:
+        record = await _run_of_graph(services, caller, call.run_id, call, "params.arguments.conversation")
         return OpenedCall(record, await decided_requests(services, record.key))
     keyed = Posting(**{**posting, "idempotency_key": call.key})
     try:
-        request = await services.offload.run(partial(call.request, caller), size=len(call.arguments.message))
+        request = await services.offload.run(partial(call.request, caller), size=size)
         return OpenedCall(await services.runs.start(caller, request, **keyed))
     except Invalid as error:
         raise rename_fields(error.errors, posted_field) from error

@@ -56,6 +56,8 @@ class Answering:
     """Whether its caller may decide about calls of tools."""
     page: str
     """The URL where a person answers what waits."""
+    is_structured: bool = False
+    """Whether its tool has an output schema: clients then refuse an unstructured result that is no error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,8 @@ class CallEncoder:
             f"[Waiting for a person: {what}. {self._to.page}?runId={run_id} Then call this tool again with "
             f'conversation "{name_of_run(run_id)}" to get the answer.]'
         )
-        return self._of_text(f"{self._mapper.text}\n\n{notice}".strip())
+        text = f"{self._mapper.text}\n\n{notice}".strip()
+        return self._of_text(text, is_error=self._to.is_structured)
 
     def _of_text(self, text: str, *, is_error: bool = False) -> CallToolResult:
         content = [TextContent(type="text", text=text)]

@@ -32,7 +32,7 @@ from app.http.mcp.client import SESSION, McpClient, new_session, require_short
 from app.http.mcp.encoder import Answering, CallEncoder, EventId, request_named
 from app.http.mcp.errors import TOLD_TO_THE_MODEL, error_json, refusal_json
 from app.http.mcp.input import ToolCall
-from app.http.mcp.tools import CALL, error_result, result_json, served, tool_name
+from app.http.mcp.tools import CALL, error_result, output_of, result_json, served, tool_name
 from app.http.streaming.pausing import decided_requests
 from app.http.streaming.replay import without_discarded
 from app.http.streaming.run_streams import RunStreams
@@ -107,7 +107,7 @@ class McpExchange:
             streams = await self.streams()
             read = partial(self._call_in, client, request)
             call, params = await self.services.offload.run(read, size=self._size)
-            opened = await open_call(self.services, self.caller, call, params, self.posting)
+            opened = await open_call(self.services, self.caller, call, params, self.posting, size=self._size)
         except AppError as error:
             if error.status >= _SERVER_ERROR:
                 raise
@@ -125,7 +125,12 @@ class McpExchange:
         if (graph := graphs.get(params.name)) is None:
             raise MCPError(INVALID_PARAMS, "params.name: is not a tool that this key may call")
         call = ToolCall.read(
-            self.caller, graph, params.arguments, given.get("_meta"), client=client, message_id=request.id
+            self.caller,
+            graph,
+            params.arguments or {},
+            given.get("_meta"),
+            client=client,
+            message_id=request.id,
         )
         return call, params
 
@@ -141,7 +146,13 @@ class McpExchange:
     ) -> Response:
         record = opened.record
         may_approve = self.caller.may("runs:approve")
-        answering = Answering(client, message_id, token, may_approve=may_approve, page=self.page)
+        graph = self.services.graphs.find(record.graph_id)
+        answering = Answering(
+            *(client, message_id, token),
+            may_approve=may_approve,
+            page=self.page,
+            is_structured=graph is not None and output_of(graph) is not None,
+        )
         encoder = CallEncoder(record, answering, received=received, decided=opened.decided)
         batches = without_discarded(self.services.runs.follow(record.key))
         return streams.until_pause(

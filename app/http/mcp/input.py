@@ -11,6 +11,7 @@ from uuid import uuid4
 from mcp_types import RequestId
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
+from app.graphs.schemas import CONVERSATION
 from app.graphs.spec import GraphSpec
 from app.http.field_errors import invalid_fields
 from app.http.mcp.client import McpClient
@@ -38,17 +39,16 @@ def name_of_run(run_id: str) -> str:
     return f"run:{run_id}"
 
 
-class ToolArguments(InputModel):
-    """The arguments of a call."""
+class _Named(InputModel):
+    """The argument that each tool has."""
 
-    message: Annotated[str, AfterValidator(require_visible)]
     conversation: Annotated[str, Field(min_length=1, max_length=200)] | None = None
 
-    @property
-    def run_id(self) -> str | None:
-        """The run that the call continues; its message is not passed on."""
-        found = _RUN.fullmatch(self.conversation or "")
-        return None if found is None else found[1]
+
+class _MessageArguments(_Named):
+    """The arguments of a graph without an input of its own."""
+
+    message: Annotated[str, AfterValidator(require_visible)]
 
 
 class CallMeta(Attributed):
@@ -64,7 +64,9 @@ class ToolCall:
     """A call of a graph's tool."""
 
     graph: GraphSpec
-    arguments: ToolArguments
+    content: Mapping[str, Any]
+    """What of a request its run gets: messages, or the graph's input."""
+    conversation: str | None
     meta: CallMeta
     key: str | None
     """Calls with the same one are one run; None: each is another."""
@@ -74,7 +76,7 @@ class ToolCall:
         cls,
         caller: Principal,
         graph: GraphSpec,
-        arguments: object,
+        arguments: Mapping[str, Any],
         meta: Mapping[str, Any] | None,
         *,
         client: McpClient,
@@ -88,7 +90,14 @@ class ToolCall:
         key = key_of_request(caller, client, message_id)
         if ours.idempotency_key is not None:
             key = hashed(caller, "key", ours.idempotency_key)
-        return cls(graph, _parsed(ToolArguments, arguments or {}, "params.arguments."), ours, key)
+        content, conversation = _read_arguments(graph, arguments)
+        return cls(graph, content, conversation, ours, key)
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that the call continues; its other arguments are not passed on."""
+        found = _RUN.fullmatch(self.conversation or "")
+        return None if found is None else found[1]
 
     def request(self, caller: Principal) -> GraphRunRequest:
         """The run that answers it."""
@@ -98,14 +107,14 @@ class ToolCall:
         return GraphRunRequest.of(
             graph_id=self.graph.id,
             state_key=self._state_key(caller),
-            messages=[Message.of(role="user", content=self.arguments.message)],
+            **self.content,
             response_format=response_format,
             **labels_in(self.meta),
         )
 
     def _state_key(self, caller: Principal) -> str:
         """The conversation: models choose short names, which are those of one key, person and graph."""
-        name = self.arguments.conversation
+        name = self.conversation
         if name is None:
             return PREFIX + (uuid4().hex if self.key is None else hashed(caller, "one", self.key))
         if _KEY.fullmatch(name):
@@ -120,12 +129,24 @@ def posted_field(field: str) -> str:
     match name:
         case "messages":
             return "params.arguments.message"
+        case "input":
+            return f"params.arguments.{rest}".rstrip(".")
         case "stateKey":
             return "params.arguments.conversation"
         case "responseFormat":
             return f"params._meta.{OURS}{rest}"
         case _:
             return f"params._meta.{OURS}{field}"
+
+
+def _read_arguments(graph: GraphSpec, given: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """What the run gets, and the name of the conversation."""
+    if graph.input is None:
+        found = _parsed(_MessageArguments, given, "params.arguments.")
+        return {"messages": [Message.of(role="user", content=found.message)]}, found.conversation
+    own = {name: value for name, value in given.items() if name != CONVERSATION}
+    named = _parsed(_Named, {name: given[name] for name in given.keys() - own.keys()}, "params.arguments.")
+    return {"input": own}, named.conversation
 
 
 def key_of_request(caller: Principal, client: McpClient, message_id: RequestId) -> str | None:

@@ -1,4 +1,4 @@
-"""The MCP server of the library: what is answered without a run; each graph as a tool."""
+"""The MCP server of the library: what is answered without a run; graphs as tools, suggestions as prompts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,14 +10,20 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.runner import serve_one
 from mcp.shared.dispatcher import CallOptions
-from mcp.shared.exceptions import NoBackChannelError
+from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
 from mcp_types import (
+    INVALID_PARAMS,
     SERVER_INFO_META_KEY,
     CallToolResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
     ListToolsResult,
     PaginatedRequestParams,
+    Prompt,
+    PromptMessage,
     RequestId,
     Result,
     TextContent,
@@ -27,26 +33,27 @@ from mcp_types import (
 from mcp_types.methods import serialize_server_result
 
 from app import __version__
+from app.graphs.schemas import CONVERSATION
 from app.graphs.spec import GraphSpec
 from app.http.mcp.client import McpClient
 
 CALL: Final = "tools/call"
-INPUT: Final[dict[str, Any]] = {
+_MESSAGE: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
-        "message": {"type": "string", "minLength": 1, "description": "What the agent is to do or to answer."},
-        "conversation": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": 200,
-            "description": (
-                "A name of your choice: calls with the same name continue one conversation, in which the "
-                "agent remembers what was said. Without it each call stands for itself."
-            ),
-        },
+        "message": {"type": "string", "minLength": 1, "description": "What the agent is to do or to answer."}
     },
     "required": ["message"],
     "additionalProperties": False,
+}
+_CONVERSATION: Final[dict[str, Any]] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 200,
+    "description": (
+        "A name of your choice: calls with the same name continue one conversation, in which the "
+        "agent remembers what was said. Without it each call stands for itself."
+    ),
 }
 
 
@@ -61,11 +68,36 @@ def tool_of(graph: GraphSpec) -> Tool:
     hints = ToolAnnotations(read_only_hint=not changes, destructive_hint=changes, open_world_hint=True)
     return Tool(
         name=tool_name(graph.id),
-        title=graph.name,
+        title=graph.shown_title,
         description=graph.description,
-        input_schema=INPUT,
+        input_schema=_arguments_of(graph),
+        output_schema=output_of(graph),
         annotations=hints,
     )
+
+
+def _arguments_of(graph: GraphSpec) -> dict[str, Any]:
+    given = _MESSAGE if graph.input is None else graph.input.plain
+    return {**given, "properties": {**given["properties"], CONVERSATION: _CONVERSATION}}
+
+
+def output_of(graph: GraphSpec) -> dict[str, Any] | None:
+    """The schema of `structuredContent` in its results; earlier revisions have objects only."""
+    schema = None if graph.output is None else graph.output.document.plain
+    return schema if schema is not None and schema.get("type") == "object" else None
+
+
+def _prompts_of(graphs: Iterable[GraphSpec]) -> dict[str, tuple[Prompt, str]]:
+    """The suggestions of graphs, by name, and what each says."""
+    return {
+        name: (
+            Prompt(name=name, title=each.title, description=f"{graph.shown_title}: {graph.description}"),
+            f"With the tool {tool_name(graph.id)}: {each.message}",
+        )
+        for graph in graphs
+        for number, each in enumerate(graph.suggestions, 1)
+        for name in (f"{tool_name(graph.id)}__{number}",)
+    }
 
 
 async def _list(
@@ -74,12 +106,31 @@ async def _list(
     return ListToolsResult(tools=[tool_of(graph) for graph in context.request or ()])
 
 
+async def _list_prompts(
+    context: ServerRequestContext[Any, Iterable[GraphSpec]], _params: PaginatedRequestParams | None
+) -> ListPromptsResult:
+    return ListPromptsResult(prompts=[prompt for prompt, _ in _prompts_of(context.request or ()).values()])
+
+
+async def _get_prompt(
+    context: ServerRequestContext[Any, Iterable[GraphSpec]], params: GetPromptRequestParams
+) -> GetPromptResult:
+    found = _prompts_of(context.request or ()).get(params.name)
+    if found is None:
+        raise MCPError(INVALID_PARAMS, "params.name: is not a prompt of a graph that this key may run")
+    prompt, text = found
+    message = PromptMessage(role="user", content=TextContent(type="text", text=text))
+    return GetPromptResult(description=prompt.description, messages=[message])
+
+
 SERVER: Final[Server[Any]] = Server(
     "runtally",
     version=__version__,
     title="Runtally",
     instructions="Each tool is an agent that works on a message until it has an answer.",
     on_list_tools=_list,
+    on_list_prompts=_list_prompts,
+    on_get_prompt=_get_prompt,
 )
 
 

@@ -14,12 +14,14 @@ class OpenAiModel(BaseModel):
     object: Literal["model"] = "model"
     created: int = 0
     owned_by: str = "runtally"
+    name: str
+    """Its title; with `description` what the pages of clients show."""
     description: str
 
     @classmethod
     def of(cls, graph: GraphSpec) -> Self:
         """Build from a graph."""
-        return cls(id=graph.id, description=graph.description)
+        return cls(id=graph.id, name=graph.shown_title, description=graph.description)
 
 
 class OpenAiModels(BaseModel):

@@ -13,7 +13,7 @@ Algorithm: TypeAlias = Literal[
 ]
 """All are asymmetric: who can check a token cannot make one."""
 
-EndUserScope: TypeAlias = Literal["runs:write", "runs:read", "runs:approve", "receipts:read"]
+EndUserScope: TypeAlias = Literal["runs:write", "runs:read", "runs:approve", "runs:share", "receipts:read"]
 """The others are for what is closed to end users."""
 
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=500)]

@@ -17,16 +17,17 @@ class StorageQuota:
 
     def __init__(self, database: Database, max_bytes: int | None) -> None:
         self._database = database
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
+        """Of each account; None: no limit."""
 
     async def require_room(self, reader: Reader, account_id: AccountId, more_bytes: int = 0) -> None:
         """Raise `StorageFull` unless the account may store so many more bytes."""
-        if self._max_bytes is None:
+        if self.max_bytes is None:
             return
         stored = await stored_bytes(reader, account_id)
-        if stored + more_bytes > self._max_bytes:
+        if stored + more_bytes > self.max_bytes:
             raise StorageFull(
-                f"The account stores {stored} bytes of its quota of {self._max_bytes}, and this would add "
+                f"The account stores {stored} bytes of its quota of {self.max_bytes}, and this would add "
                 f"{more_bytes}; delete runs or conversations."
             )
 

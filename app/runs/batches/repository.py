@@ -11,6 +11,8 @@ from sqlalchemy import Text, TextClause, cast, delete, func, insert, select, tex
 from app.ids import AccountId, ApiKeyId, RunKey
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
+from app.platform.storage.records import Retention
+from app.platform.storage.repository import overdue
 from app.runs.batches.records import MAX_ITEMS, Batch, BatchItem, NewBatch, StartedItem, run_id_of
 from app.runs.batches.tables import batch_items, batches
 
@@ -252,14 +254,10 @@ async def delete_batch(tx: Transaction, batch: UUID) -> None:
     await tx.execute(delete(batches).where(batches.c.id == batch))
 
 
-async def delete_old_batches(tx: Transaction, *, older_than: timedelta, most: int) -> int:
-    """Delete batches that ended that long ago, without their runs; returns how many."""
-    old = (
-        select(batches.c.id)
-        .where(batches.c.ended_at < func.now() - older_than)
-        .limit(most)
-        .with_for_update(skip_locked=True)
-    )
+async def delete_old_batches(tx: Transaction, by_default: Retention, *, most: int) -> int:
+    """Delete some ended ones past their time, without their runs; returns how many."""
+    rows, since = select(batches.c.id).with_for_update(skip_locked=True), [batches.c.ended_at]
+    old = overdue(rows, batches.c.account_id, "contents_days", since=since, by_default=by_default, most=most)
     return (await tx.execute(delete(batches).where(batches.c.id.in_(old)))).rowcount
 
 

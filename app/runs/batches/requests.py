@@ -43,8 +43,9 @@ class BatchRequests:
         checking = _Checking(self.planner, owner)
         while (some := await self.offload.run(partial(checking.take, lines), size=_ALWAYS_LARGE)) is not None:
             for number, request in some:
+                spec = self.planner.graphs.get(request.graph_id)
                 try:
-                    await self.schemas.prepare(request, account_id=owner.account_id)
+                    await self.schemas.prepare(request, spec, account_id=owner.account_id)
                 except Invalid as error:
                     raise error.below(f"lines.{number}.request") from error
         if checking.graph_id is None:
@@ -64,7 +65,7 @@ class _Checking:
         self._schemas: set[str] = set()
 
     def take(self, lines: Iterator[BatchLine]) -> list[tuple[int, GraphRunRequest]] | None:
-        """Check some lines; returns those whose schemas are not checked yet; None if there are no lines."""
+        """Check some lines; returns those to check further; None if there are no lines."""
         unchecked: list[tuple[int, GraphRunRequest]] = []
         count = 0
         for line in islice(lines, _AT_ONCE):
@@ -74,7 +75,7 @@ class _Checking:
                 self._add(line, number)
             except Invalid as error:
                 raise error.below(f"lines.{number}") from error
-            if self._has_new_schemas(line.request):
+            if line.request.input is not None or self._has_new_schemas(line.request):
                 unchecked.append((number, line.request))
         return unchecked if count else None
 

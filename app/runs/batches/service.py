@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from decimal import Decimal
 from uuid import UUID, uuid5
 
@@ -16,6 +15,7 @@ from app.platform.background import forever
 from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import MAX_PAGE, PageRequest
+from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
 from app.runs.batches.lines import BatchLine
@@ -104,8 +104,8 @@ class BatchService:
     require_active_key: Callable[[Transaction, ApiKeyId], Awaitable[None]]
     """Raises for a revoked key, and blocks its revocation until the commit."""
     on_created: Callable[[], None]
-    keep: timedelta | None
-    """How long an ended batch is stored; None means for ever."""
+    by_default: Retention
+    """For how long ended batches are stored, where their account does not say less."""
     # Their requests may be large: more at once would leave the database no time for anything else.
     _stores: FairSemaphore = field(default_factory=lambda: FairSemaphore(2), init=False)
 
@@ -213,10 +213,10 @@ class BatchService:
         await forever(self._delete_old, _EVERY_S, name="batch deletion")
 
     async def _delete_old(self) -> None:
-        deleted = 0 if self.keep is None else _DELETED_AT_ONCE
-        while self.keep is not None and deleted == _DELETED_AT_ONCE:
+        deleted = _DELETED_AT_ONCE
+        while deleted >= _DELETED_AT_ONCE:
             async with self.database.transaction() as tx:
-                deleted = await delete_old_batches(tx, older_than=self.keep, most=_DELETED_AT_ONCE)
+                deleted = await delete_old_batches(tx, self.by_default, most=_DELETED_AT_ONCE)
 
     async def _insert(self, new: NewBatch) -> Batch | None:
         """Store a batch; None if its id was taken meanwhile."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from app.conversations.branching.records import After, InPlaceOf, Place
+from app.conversations.branching.records import After, Branch, InPlaceOf, Place
 from app.conversations.branching.repository import (
     branches_of,
     bytes_up_to,
@@ -51,6 +51,8 @@ class BranchSummary:
     branch_id: UUID
     forked_from_run: RunId | None
     """The last run that it has in common with an earlier branch."""
+    forked_from_branch: UUID | None
+    """The one that this run was started on; None without a run in common."""
     runs: Sequence[RunId]
     """The runs of the conversation that no earlier branch has, in order."""
     last_run: RunId | None
@@ -130,8 +132,9 @@ def summaries_of(tree: BranchTree, conversation: Conversation) -> list[BranchSum
     """The branches of a conversation, oldest first."""
     return [
         BranchSummary(
-            branch_id=branch.public_id(conversation),
+            branch_id=replace(conversation, session_id=branch.session_id).branch_id,
             forked_from_run=branch.forked_from_run,
+            forked_from_branch=_source_of(tree, branch, conversation),
             runs=tree.own_runs(session_id),
             last_run=tree.head(session_id),
             created_at=branch.created_at,
@@ -141,9 +144,15 @@ def summaries_of(tree: BranchTree, conversation: Conversation) -> list[BranchSum
     ]
 
 
+def _source_of(tree: BranchTree, branch: Branch, conversation: Conversation) -> UUID | None:
+    run = branch.forked_from_run
+    return None if run is None else replace(conversation, session_id=tree.branch_of(run)).branch_id
+
+
 def find_branch(tree: BranchTree, conversation: Conversation, branch_id: UUID) -> Conversation:
     """The conversation as it is on a branch; raises `BranchNotFound`."""
-    for session_id, branch in tree.branches.items():
-        if branch.public_id(conversation) == branch_id:
-            return replace(conversation, session_id=session_id)
+    for session_id in tree.branches:
+        found = replace(conversation, session_id=session_id)
+        if found.branch_id == branch_id:
+            return found
     raise BranchNotFound

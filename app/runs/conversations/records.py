@@ -9,6 +9,7 @@ from app.ids import RunId, RunKey
 from app.platform.objects.documents import StoredDocument
 from app.requests.attribution import ANY_LABELS, LabelFilter
 from app.requests.outcome import ErrorCode, FinishReason
+from app.runs.feedback.records import Feedback
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class TurnRecord:
     finish_reason: FinishReason | None
     message_id: str | None = None
     """The client's id of the message that it answers."""
+    feedback: Feedback | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class ConversationFilter:
     """Exclusive."""
     labels: LabelFilter = ANY_LABELS
     """Of one of its runs."""
+    pinned: bool | None = None
+    archived: bool | None = None
     words: str | None = None
     """What its title, or a message or an answer of one of its runs has, as people search the web."""
 

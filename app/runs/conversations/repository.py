@@ -1,7 +1,7 @@
 """SQL for the runs of a conversation as its turns; the messages are in app/conversations."""
 
 from collections.abc import Collection, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -33,8 +33,11 @@ from app.platform.objects.repository import with_objects
 from app.platform.pagination import PageRequest
 from app.platform.postgres.labels import labels_match
 from app.platform.postgres.statements import is_one_of
+from app.platform.storage.records import Retention
+from app.platform.storage.repository import overdue
 from app.requests.principal import Principal
 from app.runs.conversations.records import ConversationFilter, StoredQuestion, TurnRecord
+from app.runs.feedback.repository import feedback_of
 from app.runs.records import UNFINISHED, RunRecord, StoredEvents
 from app.runs.repository import RUN_COLUMNS, run_of
 from app.runs.tables import run_events, runs
@@ -51,20 +54,16 @@ async def turns_of(reader: Reader, conversation: Conversation) -> list[TurnRecor
     return [_record(row) for row in await reader.execute(statement)]
 
 
-async def lock_unused(tx: Transaction, *, longer_than: timedelta, most: int) -> list[tuple[AccountId, str]]:
-    """Lock conversations without a turn for that long; skips active ones, and those another server locked."""
+async def lock_unused(tx: Transaction, by_default: Retention, *, most: int) -> list[tuple[AccountId, str]]:
+    """Lock some without a turn for too long; skips active ones, and those another server locked."""
     active = select(runs.c.run_id).where(
         runs.c.account_id == sessions.c.account_id,
         runs.c.state_key == sessions.c.state_key,
         runs.c.status.in_(UNFINISHED),
     )
-    statement = (
-        select(sessions.c.account_id, sessions.c.state_key)
-        .where(sessions.c.updated_at < func.now() - longer_than, ~active.exists())
-        .order_by(sessions.c.updated_at)
-        .limit(most)
-        .with_for_update(skip_locked=True)
-    )
+    key, since = (sessions.c.account_id, sessions.c.state_key), [sessions.c.updated_at]
+    unused = select(*key).where(~active.exists()).with_for_update(skip_locked=True)
+    statement = overdue(unused, key[0], "transcripts_days", since=since, by_default=by_default, most=most)
     return [(AccountId(row.account_id), row.state_key) for row in await tx.execute(statement)]
 
 
@@ -203,6 +202,10 @@ async def chosen_conversations(
         conditions.append(sessions.c.updated_at >= chosen.used_from)
     if chosen.used_to is not None:
         conditions.append(sessions.c.updated_at < chosen.used_to)
+    if chosen.pinned is not None:
+        conditions.append(sessions.c.pinned if chosen.pinned else ~sessions.c.pinned)
+    if chosen.archived is not None:
+        conditions.append(sessions.c.archived if chosen.archived else ~sessions.c.archived)
     if has_labels := labels_match(runs.c, chosen.labels):
         conditions.append(exists().where(IS_OF_SESSION, *has_labels))
     return await newest_conversations(reader, caller.account_id, page, *conditions)
@@ -286,6 +289,7 @@ _COLUMNS = (
     runs.c.created_at,
     runs.c.question,
     runs.c.message_id,
+    runs.c.feedback,
     cast(json_text(runs.c.final, "ok"), Boolean).label("ok"),
     json_text(runs.c.final, "error").label("error"),
     json_text(runs.c.final, "finishReason").label("finish_reason"),
@@ -345,4 +349,11 @@ def _branch_run(row: Any) -> BranchRun:
 def _record(row: Any) -> TurnRecord:
     columns = row._asdict()
     key = RunKey(AccountId(columns.pop("account_id")), RunId(columns.pop("run_id")))
-    return TurnRecord(**{**columns, "key": key, "question": columns["question"] or ""})
+    return TurnRecord(
+        **{
+            **columns,
+            "key": key,
+            "question": columns["question"] or "",
+            "feedback": feedback_of(columns["feedback"]),
+        }
+    )

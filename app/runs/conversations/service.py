@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
@@ -13,8 +12,9 @@ from app.conversations.branching.repository import set_current_branch
 from app.conversations.grants.records import PermissionGrant
 from app.conversations.grants.repository import delete_grant, find_grants
 from app.conversations.history import ConversationHistory
-from app.conversations.records import Conversation, EntryGone
+from app.conversations.records import Conversation, ConversationChange, EntryGone
 from app.conversations.repository import (
+    change_conversation,
     delete_conversation,
     find_conversation,
     insert_conversation,
@@ -27,6 +27,7 @@ from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
+from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
@@ -43,13 +44,13 @@ from app.runs.conversations.listing import list_chosen
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
 from app.runs.conversations.records import ConversationFilter, TakenTurn
 from app.runs.conversations.repository import has_run, lock_unused, newest_chats
+from app.runs.conversations.titles import title_of
 from app.runs.conversations.view import ConversationView, read_view, read_view_before, require_reading
 from app.runs.deletion.repository import delete_conversation_contents
 from app.runs.records import RunRecord
 from app.runs.repository import find_runs, unfinished_turns
 from app.workspaces.repository import expire_states, find_current_state
 
-_TITLE_CHARS = 120
 _SEARCHES = 2
 """At the same time, so that others get connections to the database."""
 _ANY = ConversationFilter()
@@ -226,15 +227,21 @@ class ConversationService:
             await delete_conversation(tx, replace(copy, state_key=""))
         raise ConversationExists
 
+    async def change(self, caller: Principal, state_key: str, change: ConversationChange) -> Conversation:
+        """Rename, pin or archive it; raises `ConversationNotFound`, or `ScopeMissing` as `delete` does."""
+        async with self.database.transaction() as tx:
+            conversation = await _require(lock_conversation(tx, caller.account_id, state_key))
+            await require_reading(tx, conversation, caller)
+            await change_conversation(tx, conversation, change)
+            return await _require(find_conversation(tx, caller.account_id, state_key))
+
     async def delete(self, caller: Principal, state_key: str) -> None:
         """Delete the transcript, the files kept for it and what its runs contain; their receipts stay.
 
         Raises `ConversationNotFound`, `ConversationBusy`, and `ScopeMissing` if the caller may not read it.
         """
         async with self.database.transaction() as tx:
-            conversation = await lock_conversation(tx, caller.account_id, state_key)
-            if conversation is None:
-                raise ConversationNotFound
+            conversation = await _require(lock_conversation(tx, caller.account_id, state_key))
             await require_reading(tx, conversation, caller)
             await self._erase(tx, conversation)
 
@@ -243,10 +250,10 @@ class ConversationService:
         conversation = await lock_conversation(tx, account_id, state_key)
         return () if conversation is None else await self._erase(tx, conversation)
 
-    async def delete_unused(self, longer_than: timedelta, most: int) -> int:
-        """The same for some without a turn for that long; returns how many."""
+    async def delete_unused(self, by_default: Retention, most: int) -> int:
+        """The same for some without a turn for too long; returns how many."""
         async with self.database.transaction() as tx:
-            unused = await lock_unused(tx, longer_than=longer_than, most=most)
+            unused = await lock_unused(tx, by_default, most=most)
             for account_id, state_key in unused:
                 await self.erase(tx, account_id, state_key)
         return len(unused)
@@ -308,9 +315,8 @@ class ConversationService:
         conversation, whose content the agent could reveal.
         """
         executor, _, _ = request.graph_id.partition(":")
-        conversation = await take_turn(
-            tx, caller.account_id, state_key, title=_title(request), executor=executor
-        )
+        title = title_of(request.messages[-1].text)
+        conversation = await take_turn(tx, caller.account_id, state_key, title=title, executor=executor)
         await require_reading(tx, conversation, caller)
         if conversation.executor != executor:
             raise ConversationOfOtherExecutor
@@ -388,8 +394,3 @@ async def _require(found: Awaitable[Conversation | None]) -> Conversation:
     if (conversation := await found) is None:
         raise ConversationNotFound
     return conversation
-
-
-def _title(request: GraphRunRequest) -> str | None:
-    words = " ".join(request.messages[-1].text.split())
-    return words[:_TITLE_CHARS] or None

@@ -1,13 +1,17 @@
 """SQL for deleting the contents of runs; the run rows and their receipts stay."""
 
-from datetime import timedelta
+from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, func, null, select, update
+from sqlalchemy import ColumnElement, FromClause, and_, delete, func, null, select, update
 
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Transaction
+from app.platform.storage.records import KEPT_FOR_EVER, Retention, RetentionKind
+from app.platform.storage.repository import overdue
 from app.requests.outcome import GraphFinal
 from app.runs.evidence.repository import delete_evidence
+from app.runs.evidence.tables import FIRST_PIECES, run_evidence
 from app.runs.tables import run_events, runs
 from app.runs.waits.repository import delete_calls
 from app.workspaces.repository import delete_files
@@ -24,26 +28,39 @@ async def lock_ended_run(tx: Transaction, key: RunKey) -> bool | None:
     return ended
 
 
-async def lock_old_runs(tx: Transaction, *, older_than: timedelta, most: int) -> list[RunKey]:
-    """Lock runs that ended that long ago and still have their contents; skips those another server locked."""
-    return await _lock_ended(tx, runs.c.contents_deleted_at.is_(None), older_than=older_than, most=most)
+async def lock_old_runs(tx: Transaction, by_default: Retention, *, most: int) -> list[RunKey]:
+    """Lock some ended runs whose contents are past their time; skips those another server locked."""
+    has_some = runs.c.contents_deleted_at.is_(None)
+    return await _lock_ended(tx, "contents_days", has_some, by_default=by_default, most=most)
 
 
-async def lock_runs_with_old_events(tx: Transaction, *, older_than: timedelta, most: int) -> list[RunKey]:
-    """Lock runs that ended that long ago and still have their events; skips those another server locked."""
-    return await _lock_ended(tx, runs.c.events_deleted_at.is_(None), older_than=older_than, most=most)
+async def lock_runs_with_old_events(tx: Transaction, by_default: Retention, *, most: int) -> list[RunKey]:
+    """Lock some ended runs whose events are; skips those another server locked."""
+    has_some = runs.c.events_deleted_at.is_(None)
+    return await _lock_ended(tx, "events_days", has_some, by_default=by_default, most=most)
+
+
+async def lock_runs_with_old_evidence(tx: Transaction, *, most: int) -> list[RunKey]:
+    """Lock some ended runs whose evidence is; skips those another server locked."""
+    of_run = runs.join(run_evidence, and_(*(runs.c[name] == run_evidence.c[name] for name in RunKey._fields)))
+    # The time of a piece is indexed.
+    since = (run_evidence.c.at, runs.c.ended_at)
+    return await _lock_ended(tx, "evidence_days", FIRST_PIECES, of=of_run, since=since, most=most)
 
 
 async def _lock_ended(
-    tx: Transaction, has_some: ColumnElement[bool], *, older_than: timedelta, most: int
+    tx: Transaction,
+    kind: RetentionKind,
+    has_some: ColumnElement[bool],
+    *,
+    of: FromClause = runs,
+    since: Sequence[ColumnElement[Any]] = (runs.c.ended_at,),
+    by_default: Retention = KEPT_FOR_EVER,
+    most: int,
 ) -> list[RunKey]:
-    statement = (
-        select(runs.c.account_id, runs.c.run_id)
-        .where(has_some, runs.c.ended_at < func.now() - older_than)
-        .order_by(runs.c.ended_at)
-        .limit(most)
-        .with_for_update(skip_locked=True)
-    )
+    chosen = select(runs.c.account_id, runs.c.run_id).select_from(of).where(has_some)
+    rows = chosen.with_for_update(skip_locked=True, of=runs)
+    statement = overdue(rows, runs.c.account_id, kind, since=since, by_default=by_default, most=most)
     return [RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in await tx.execute(statement)]
 
 
@@ -59,6 +76,7 @@ async def delete_contents(tx: Transaction, key: RunKey) -> None:
         "question": None,
         "shown_answer": null(),
         "metadata": null(),
+        "feedback": null(),
         "final": emptied.model_dump(mode="json", by_alias=True),
         "contents_deleted_at": func.coalesce(runs.c.contents_deleted_at, func.now()),
     }

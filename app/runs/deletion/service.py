@@ -2,13 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from functools import partial
 from typing import TypeAlias
 
 from app.errors import Conflict, Gone
 from app.ids import RunKey
 from app.platform.background import forever
-from app.platform.db import Database
+from app.platform.db import Database, Transaction
+from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.repository import (
@@ -17,15 +18,20 @@ from app.runs.deletion.repository import (
     lock_ended_run,
     lock_old_runs,
     lock_runs_with_old_events,
+    lock_runs_with_old_evidence,
 )
+from app.runs.evidence.repository import delete_evidence
 from app.runs.records import RunRecord
 
 _EVERY_S = 60.0
 _RUNS_AT_ONCE = 20
 
 
-DeleteUnused: TypeAlias = Callable[[timedelta, int], Awaitable[int]]
-"""Deletes at most so many conversations without a turn for that long; returns how many."""
+DeleteUnused: TypeAlias = Callable[[Retention, int], Awaitable[int]]
+"""Deletes some conversations past their retention time; returns how many."""
+
+_LockOld: TypeAlias = Callable[[Transaction], Awaitable[list[RunKey]]]
+_Delete: TypeAlias = Callable[[Transaction, RunKey], Awaitable[None]]
 
 
 class RunNotEnded(Conflict):
@@ -54,12 +60,8 @@ class RunDeletion:
     database: Database
     storage: StorageQuota
     delete_unused: DeleteUnused
-    keep: timedelta | None
-    """How long contents are stored after a run's end; None means for ever."""
-    keep_events: timedelta | None = None
-    """How long its events are; None: as long as the rest of its contents."""
-    keep_conversations: timedelta | None = None
-    """How long conversations are after their last turn, with the contents of their runs; None: for ever."""
+    by_default: Retention
+    """For how long contents are kept where their account does not say less."""
 
     async def delete(self, run: RunKey) -> None:
         """Delete a run's contents; raises `RunNotFound`, `RunNotEnded`."""
@@ -73,39 +75,41 @@ class RunDeletion:
 
     async def delete_old(self) -> int:
         """Delete the contents of some runs past their retention time; returns how many runs."""
-        if self.keep is None:
-            return 0
-        async with self.database.transaction() as tx:
-            old = await lock_old_runs(tx, older_than=self.keep, most=_RUNS_AT_ONCE)
-            for run in old:
-                await delete_contents(tx, run)
-        return len(old)
+        lock = partial(lock_old_runs, by_default=self.by_default, most=_RUNS_AT_ONCE)
+        return await self._delete_each(lock, delete_contents)
 
     async def delete_old_events(self) -> int:
         """Delete the events of some runs past their own retention time; returns how many runs."""
-        if self.keep_events is None:
-            return 0
-        async with self.database.transaction() as tx:
-            old = await lock_runs_with_old_events(tx, older_than=self.keep_events, most=_RUNS_AT_ONCE)
-            for run in old:
-                await delete_events(tx, run)
-        return len(old)
+        lock = partial(lock_runs_with_old_events, by_default=self.by_default, most=_RUNS_AT_ONCE)
+        return await self._delete_each(lock, delete_events)
+
+    async def delete_old_evidence(self) -> int:
+        """Delete the evidence of some runs past its own retention time; returns how many runs."""
+        lock = partial(lock_runs_with_old_evidence, most=_RUNS_AT_ONCE)
+        return await self._delete_each(lock, delete_evidence)
 
     async def delete_old_conversations(self) -> int:
         """Delete some conversations past their retention time; returns how many."""
-        if self.keep_conversations is None:
-            return 0
-        return await self.delete_unused(self.keep_conversations, _RUNS_AT_ONCE)
+        return await self.delete_unused(self.by_default, _RUNS_AT_ONCE)
 
     async def sweep(self) -> None:
         """Delete old contents until cancelled; several servers may do so at once."""
         await forever(self._sweep, _EVERY_S, name="run deletion")
 
+    async def _delete_each(self, lock: _LockOld, delete: _Delete) -> int:
+        async with self.database.transaction() as tx:
+            old = await lock(tx)
+            for run in old:
+                await delete(tx, run)
+        return len(old)
+
     async def _sweep(self) -> None:
-        while await self.delete_old() == _RUNS_AT_ONCE:
-            pass
-        while await self.delete_old_events() == _RUNS_AT_ONCE:
-            pass
-        while await self.delete_old_conversations() == _RUNS_AT_ONCE:
-            pass
+        for delete_some in (
+            self.delete_old,
+            self.delete_old_events,
+            self.delete_old_evidence,
+            self.delete_old_conversations,
+        ):
+            while await delete_some() >= _RUNS_AT_ONCE:
+                pass
         await self.storage.compact()

@@ -1,22 +1,26 @@
 """RunQueue: the queue of runs, which is their rows in the database."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from app.ids import AccountId, RunKey
 from app.platform.db import Database, Transaction
+from app.runs.dispatch.insertion.repository import insert_run, insert_unlimited_run
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, DueWork
 from app.runs.dispatch.repository import (
     claim_run,
     claim_runs,
     due_work,
+    end_run,
     has_ready_runs,
-    insert_run,
     is_active_run,
     release_runs,
 )
+from app.runs.evidence.records import NewEvidence
 from app.runs.records import NewRun, RunRecord
 from app.runs.waits.repository import requeue_answered
 
@@ -32,6 +36,30 @@ class RunQueue:
     async def insert(self, tx: Transaction, run: NewRun) -> RunRecord | None:
         """Insert a run; None if its id is taken. Raises `QueueFull`."""
         return await insert_run(tx, run, limits=self.limits)
+
+    async def insert_unlimited(
+        self, tx: Transaction, run: NewRun, *, size: int, max_stored: int | None
+    ) -> RunRecord | None:
+        """As `insert_unlimited_run`."""
+        return await insert_unlimited_run(tx, run, limits=self.limits, size=size, max_stored=max_stored)
+
+    async def end(
+        self,
+        tx: Transaction,
+        run: RunKey,
+        values: Mapping[str, Any],
+        *,
+        evidence: Sequence[NewEvidence],
+        is_debited: bool,
+    ) -> datetime | None:
+        """As `end_run`."""
+        return await end_run(
+            *(tx, run, values),
+            evidence=evidence,
+            limits=self.limits,
+            process_id=self.process_id,
+            is_debited=is_debited,
+        )
 
     async def release_after(self, tx: Transaction, run: RunKey, conversation: str | None) -> None:
         """A run of this conversation ends in this transaction: release those that waited for it.

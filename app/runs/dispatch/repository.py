@@ -1,18 +1,15 @@
 """SQL of the queue of runs; what decides is in functions of the database (see the migration)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
     ARRAY,
-    Boolean,
     ColumnElement,
     Executable,
     Integer,
-    Interval,
     Select,
     Text,
     Uuid,
@@ -21,7 +18,6 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
-    column,
     delete,
     exists,
     func,
@@ -29,19 +25,18 @@ from sqlalchemy import (
     or_,
     select,
     text,
-    true,
     update,
 )
-from sqlalchemy.dialects import postgresql
 
 from app.ids import AccountId, RunId, RunKey
-from app.platform.db import Json, Reader, Transaction, UtcDateTime, json_text
+from app.platform.db import Reader, Transaction, json_text
 from app.platform.objects.documents import StoredDocument
-from app.platform.serialization.stored_json import dump_json
-from app.runs.dispatch.limits import RETRY_AFTER_S, DispatchLimits, QueueFull
+from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, DueWork, QueuedCommand, StoredCommand
-from app.runs.records import UNEXECUTED, NewRun, RunRecord
-from app.runs.repository import RUN_COLUMNS, record_of, run_of
+from app.runs.evidence.records import NewEvidence
+from app.runs.evidence.repository import NEW_EVIDENCE, evidence_values
+from app.runs.records import UNEXECUTED, RunRecord
+from app.runs.repository import ENDED, RUN_COLUMNS, record_of, run_of
 from app.runs.tables import queued_commands, runs
 
 _commands = queued_commands.c
@@ -49,48 +44,6 @@ _SMALL_BYTES = 65_536
 
 _COUNTED = 64
 """Of more ready runs every worker has its fill anyway."""
-
-
-async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) -> RunRecord | None:
-    """Insert a run: as running if it may start at once in its process, else as queued.
-
-    None if its id is taken, so exactly one caller may start it. Raises `QueueFull`.
-    """
-    conversation = run.conversation
-    values = {
-        **_limit_values(limits),
-        "account_id": run.key.account_id,
-        "run_id": run.key.run_id,
-        "api_key_id": run.api_key_id,
-        "graph_id": run.graph_id,
-        "model": run.model,
-        "request": run.request,
-        "objects": sorted(run.objects) or None,
-        "question": run.question,
-        "request_hash": run.request_hash,
-        "request_id": run.request_id,
-        "process_id": run.process_id,
-        "state_key": None if conversation is None else conversation.state_key,
-        "turn": None if conversation is None else conversation.turns,
-        "session_id": None if conversation is None else conversation.session_id,
-        "message_id": run.message_id,
-        "starts_at_once": run.starts_at_once,
-        "start_after": run.start_after,
-        "priority": run.priority,
-        "max_waiting": limits.queued,
-        "kept_for": limits.kept_for,
-        "traceparent": None if run.caller_trace is None else run.caller_trace.traceparent,
-        "tracestate": None if run.caller_trace is None else run.caller_trace.tracestate,
-        "stops_unread": run.stops_unread or None,
-        "shown_answer": None if run.shown_answer is None else dump_json(asdict(run.shown_answer)),
-        "end_user": run.labels.end_user,
-        "tags": _json_or_null(run.labels.tags),
-        "metadata": _json_or_null(run.labels.metadata),
-    }
-    columns = (await tx.execute(_INSERT, values)).one()._asdict()
-    if (full_at := columns.pop("full_at")) is not None:
-        raise QueueFull(retry_after_s=RETRY_AFTER_S, limit=full_at)
-    return None if columns["run_id"] is None else record_of(columns)
 
 
 async def claim_runs(
@@ -143,13 +96,40 @@ async def release_runs(
     the transaction ends: before the credit of the account is touched.
     """
     parameters = {
-        **_limit_values(limits),
+        **limit_values(limits),
         "account_id": account_id,
         "conversation": conversation,
         "process": process_id,
     }
     released: int = (await tx.execute(_RELEASE, parameters)).scalar_one()
     return released
+
+
+async def end_run(
+    tx: Transaction,
+    run: RunKey,
+    values: Mapping[str, Any],
+    *,
+    evidence: Sequence[NewEvidence],
+    limits: DispatchLimits,
+    process_id: UUID,
+    is_debited: bool,
+) -> datetime | None:
+    """End a run, store its events and evidence, and release the runs that waited for it; returns when.
+
+    `values` are those of `finish_values`. None if it has ended already or is at another attempt; then nothing
+    has changed. `is_debited`: its receipts are stored, so what it has reserved is released.
+    """
+    parameters = {
+        **run._asdict(),
+        **values,
+        **evidence_values(evidence),
+        **limit_values(limits),
+        "process": process_id,
+        "is_debited": is_debited,
+    }
+    row = (await tx.execute(_END, parameters)).one_or_none()
+    return None if row is None else row.ended_at
 
 
 async def due_work(reader: Reader, limits: DispatchLimits) -> DueWork:
@@ -205,76 +185,14 @@ def _claimed(columns: dict[str, Any]) -> ClaimedRun:
     return ClaimedRun(record_of(columns), request, has_commands)
 
 
-def _json_or_null(value: Mapping[str, str] | None) -> str | None:
-    return None if value is None else dump_json(dict(value))
-
-
-def _limit_values(limits: DispatchLimits) -> dict[str, Any]:
+def limit_values(limits: DispatchLimits) -> dict[str, Any]:
+    """The parameters of `release_runs` that are limits."""
     return {
         "per_account": limits.per_account,
         "per_key": limits.per_key,
         "offered_for": limits.offered_for,
     }
 
-
-_admission = func.admission(
-    *(
-        cast(bindparam(name), type_)
-        for name, type_ in (
-            ("account_id", Uuid),
-            ("api_key_id", Uuid),
-            ("state_key", Text),
-            ("turn", Integer),
-            ("start_after", UtcDateTime),
-            ("starts_at_once", Boolean),
-            ("per_account", Integer),
-            ("per_key", Integer),
-            ("max_waiting", Integer),
-            ("process_id", Uuid),
-            ("kept_for", Interval),
-        )
-    )
-).table_valued(
-    column("held_for", Text),
-    column("rank", Integer),
-    column("queued_position", Integer),
-    column("is_started", Boolean),
-    column("offered_to", Uuid),
-    column("full_at", Integer),
-)
-_admitted = select(*_admission.c).cte("admitted")
-_VALUES = {
-    **{
-        name: cast(bindparam(name), runs.c[name].type)
-        for name in (
-            *("account_id", "run_id", "api_key_id", "graph_id", "model", "question", "request_hash"),
-            *("request_id", "state_key", "turn", "start_after", "priority", "traceparent", "tracestate"),
-            *("session_id", "message_id", "stops_unread", "end_user", "objects"),
-        )
-    },
-    **{name: cast(cast(bindparam(name), Text), Json) for name in ("request", "shown_answer", "metadata")},
-    "tags": cast(cast(bindparam("tags"), Text), postgresql.JSONB),
-    "created_at": func.now(),
-    "status": case((_admitted.c.is_started, "running"), else_="queued"),
-    "process_id": case((_admitted.c.is_started, cast(bindparam("process_id"), Uuid))),
-    "started_at": case((_admitted.c.is_started, func.now())),
-    "held_for": _admitted.c.held_for,
-    "rank": _admitted.c.rank,
-    "ready_at": case((_admitted.c.held_for.is_(None), func.now())),
-    "offered_to": _admitted.c.offered_to,
-    "offered_until": case(
-        (_admitted.c.offered_to.is_not(None), func.now() + cast(bindparam("offered_for"), Interval))
-    ),
-    "queued_position": _admitted.c.queued_position,
-}
-_inserted = (
-    postgresql.insert(runs)
-    .from_select(list(_VALUES), select(*_VALUES.values()).where(_admitted.c.full_at.is_(None)))
-    .on_conflict_do_nothing()
-    .returning(*RUN_COLUMNS)
-    .cte("inserted")
-)
-_INSERT = select(_admitted.c.full_at, *_inserted.c).select_from(_admitted.outerjoin(_inserted, true()))
 
 _is_ready = and_(runs.c.status == "queued", runs.c.held_for.is_(None))
 _is_offered = or_(
@@ -348,6 +266,26 @@ _RELEASE = text(
         CAST(:per_account AS int), CAST(:per_key AS int), CAST(:offered_for AS interval))
     """
 )
+
+_END = text(
+    f"""
+    {ENDED}, evidence AS (
+        INSERT INTO run_evidence (account_id, run_id, position, at, type, content)
+        SELECT account_id, run_id, new.* FROM ended, {NEW_EVIDENCE}
+        ON CONFLICT DO NOTHING
+    ), followed AS MATERIALIZED (
+        SELECT account_id, run_id, ended_at,
+               release_runs(account_id, state_key, CAST(:process AS uuid), CAST(:per_account AS int),
+                            CAST(:per_key AS int), CAST(:offered_for AS interval)) AS released
+          FROM ended
+    )
+    SELECT ended_at, CASE WHEN :is_debited THEN release_credit(account_id, run_id) END FROM followed
+    """  # noqa: S608 - constants
+)
+"""The run's row, its account's queue, its credit: the same order everywhere, so no deadlock.
+
+`release_runs` and `release_credit` see what the statement has changed before it calls them.
+"""
 
 _DUE = text(
     """

@@ -1,6 +1,7 @@
 """EvidenceRecorder: keeps the evidence of one attempt of a run until it is stored."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -23,7 +24,7 @@ STORE_EVERY_S: Final = 1.0
 
 @dataclass(slots=True)
 class EvidenceRecorder:
-    """Stores every second what is new; the end of the run stores the rest in its own transaction."""
+    """Stores every second what is new; the end of the run stores the rest."""
 
     database: Database
     run: RunKey
@@ -53,13 +54,18 @@ class EvidenceRecorder:
         if self._storing is None:
             self._storing = asyncio.create_task(forever(self._store_new, 0, name="run evidence"))
 
+    @property
+    def unstored(self) -> Sequence[NewEvidence]:
+        """What is not stored yet."""
+        return self._new
+
     async def store(self, tx: Transaction) -> None:
         """Store what is not stored yet. May be repeated if the transaction fails."""
         if self._new:
             await insert_evidence(tx, self.run, self._new)
 
     async def end(self) -> None:
-        """Nothing is added any more; `store` has to be called after this."""
+        """Nothing is added any more; what is `unstored` has to be stored after this."""
         if self._storing is not None:
             self._storing.cancel()
             await asyncio.wait({self._storing})

@@ -1,32 +1,38 @@
 """SQL of the evidence of runs."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import bindparam, delete, select, text, tuple_
-from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.types import Integer, Text
+from sqlalchemy import delete, select, text, tuple_
 
 from app.ids import RunKey
-from app.platform.db import Reader, Transaction, UtcDateTime
+from app.platform.db import Reader, Transaction
 from app.runs.evidence.records import EvidenceRecord, NewEvidence
 from app.runs.evidence.tables import run_evidence
 
 _OF_RUN = (run_evidence.c.account_id, run_evidence.c.run_id)
+NEW_EVIDENCE = """
+    (SELECT position, at, type, CAST(content AS json)
+       FROM unnest(CAST(:places AS int[]), CAST(:moments AS timestamptz[]), CAST(:types AS text[]),
+                   CAST(:contents AS text[])) AS given (position, at, type, content)) AS new
+"""
+"""Rows of pieces: `evidence_values` are its parameters."""
+
 _INSERT = text(
-    """
+    f"""
     INSERT INTO run_evidence (account_id, run_id, position, at, type, content)
-    SELECT :account_id, :run_id, new.position, new.at, new.type, new.content::json
-      FROM unnest(:positions, :times, :types, :contents) AS new (position, at, type, content)
+    SELECT :account_id, :run_id, new.* FROM {NEW_EVIDENCE}
      WHERE EXISTS (SELECT FROM runs
                     WHERE account_id = :account_id AND run_id = :run_id AND ended_at IS NULL FOR SHARE)
     ON CONFLICT DO NOTHING
-    """
-).bindparams(
-    bindparam("positions", type_=ARRAY(Integer)),
-    bindparam("times", type_=ARRAY(UtcDateTime)),
-    bindparam("types", type_=ARRAY(Text)),
-    bindparam("contents", type_=ARRAY(Text)),
+    """  # noqa: S608 - a constant
 )
+
+
+def evidence_values(new: Sequence[NewEvidence]) -> dict[str, list[Any]]:
+    """The parameters of `NEW_EVIDENCE`."""
+    columns = zip(*new, strict=True) if new else ((), (), (), ())
+    return dict(zip(("places", "moments", "types", "contents"), map(list, columns), strict=True))
 
 
 async def insert_evidence(tx: Transaction, key: RunKey, new: Sequence[NewEvidence]) -> None:
@@ -34,14 +40,7 @@ async def insert_evidence(tx: Transaction, key: RunKey, new: Sequence[NewEvidenc
 
     Nothing of a run that another process has ended: its contents may have been deleted since.
     """
-    positions, times, types, contents = zip(*new, strict=True)
-    values = {
-        "positions": list(positions),
-        "times": list(times),
-        "types": list(types),
-        "contents": list(contents),
-    }
-    await tx.execute(_INSERT, {**key._asdict(), **values})
+    await tx.execute(_INSERT, {**key._asdict(), **evidence_values(new)})
 
 
 async def find_evidence(reader: Reader, key: RunKey, *, after: int, limit: int) -> list[EvidenceRecord]:

@@ -1,6 +1,19 @@
 """The evidence of runs."""
 
-from sqlalchemy import BigInteger, Column, Computed, ForeignKeyConstraint, Integer, Table, Text, Uuid
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Computed,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    Table,
+    Text,
+    Uuid,
+    literal_column,
+    text,
+)
 
 from app.platform.db import Json, UtcDateTime, metadata
 
@@ -15,4 +28,14 @@ run_evidence = Table(
     Column("content", Json, nullable=False),
     Column("bytes", BigInteger, Computed("octet_length(content::text)")),
     ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
+)
+
+FIRST_PIECES: ColumnElement[bool] = literal_column("run_evidence.position % 1000000 = 1")
+"""One of each attempt that has any."""
+
+Index(
+    "ix_run_evidence_first",
+    run_evidence.c.account_id,
+    run_evidence.c.at,
+    postgresql_where=text("position % 1000000 = 1"),
 )

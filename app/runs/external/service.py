@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Unpack
 
 from app.billing.credit.ledger import CreditLedger, InsufficientCredits
+from app.billing.token_rates.service import require_tokens
 from app.errors import TooMany
 from app.executors.external.executor import ExternalExecutor
 from app.executors.external.session import ExternalSession, SessionOver
@@ -90,8 +91,8 @@ class ExternalRuns:
         """Make a call and pass its answer on.
 
         Raises, as long as nothing was sent, `GraphNotAllowed`, `ModelNotAllowed`, `UnknownModel`,
-        `InsufficientCredits`, `BudgetSpent`, `TooManySessions`, `TooManyCalls`, what `IntakeReadiness`
-        raises, and `Unavailable`.
+        `InsufficientCredits`, `BudgetSpent`, `TooManySessions`, `TooManyCalls`, `TokensUsedUp`, what
+        `IntakeReadiness` raises, and `Unavailable`.
         """
         self.require_allowed(caller, request.models)
         try:
@@ -99,6 +100,9 @@ class ExternalRuns:
                 gateway, owner = self.executor.gateway, str(caller.account_id)
                 await gateway.count_for_client(owner, request, receive, answer.send)
             else:
+                if caller.terms.tokens_per_minute is not None:
+                    async with self.acceptance.database.read() as reader:
+                        await require_tokens(reader, caller)
                 await self._call(caller, request, receive, answer, posting)
         except CallRefused as refused:
             balance = await self.ledger.balance(caller.account_id)

@@ -13,9 +13,9 @@ from app.platform.db import Transaction
 from app.requests.messages import Message
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest, RunLimits
+from app.runs.dispatch.insertion.repository import insert_run
 from app.runs.dispatch.limits import RETRY_AFTER_S
 from app.runs.dispatch.queue import RunQueue
-from app.runs.dispatch.repository import insert_run
 from app.runs.external.repository import count_running
 from app.runs.records import NewRun, RunRecord
 from app.runs.requests.posted import PostedRun
@@ -45,6 +45,9 @@ class SessionNotStarted(Unavailable):
 @dataclass(frozen=True, slots=True)
 class UnqueuedRuns(RunQueue):
     """The queue for runs that start at once or not at all."""
+
+    async def insert_unlimited(self, *_of_run: object, **_limits: object) -> None:
+        """None: the limits are others."""
 
     async def insert(self, tx: Transaction, run: NewRun) -> RunRecord | None:
         """Insert a run as running; raises `TooManySessions` if its key or account has too many.

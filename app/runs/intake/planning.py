@@ -33,7 +33,9 @@ class RunPlanning:
         caller, request, origin = posted.caller, posted.request, posted.origin
         plan = self.planner.plan_for(caller, posted.run, request, request_id=posted.request_id)
         self.intake.require_open()
-        schemas = await self.schemas.prepare(request, account_id=caller.account_id, known=origin.schemas)
+        schemas = await self.schemas.prepare(
+            request, plan.spec, account_id=caller.account_id, known=origin.schemas
+        )
         if plan.spec.native_tools:
             await self.intake.require_sandbox()
         if not isinstance(origin.place, After):

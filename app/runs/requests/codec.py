@@ -114,7 +114,8 @@ def _parts_of(request: GraphRunRequest) -> tuple[str, dict[str, bytes]]:
 
 
 def _fields_of(request: GraphRunRequest, *, with_files: bool = False) -> dict[str, Any]:
-    exclude = set() if with_files else {"files", "metadata"}
+    # The input is checked, and is the message.
+    exclude = {"input"} if with_files else {"input", "files", "metadata"}
     # Without defaults: the release before, which may execute a queued run, knows no field that is new.
     return request.model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude_defaults=True, exclude=exclude

@@ -1,4 +1,4 @@
-"""SchemaPreparation: prepares the JSON schemas that come with a request, once for the whole run."""
+"""SchemaPreparation: prepares the JSON schemas of a request, and checks its input, once for the whole run."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -8,9 +8,10 @@ from typing import Any
 
 from app.errors import Invalid
 from app.executors.port import NO_SCHEMAS, ClientToolSchema, RunSchemas
+from app.graphs.spec import GraphSpec
 from app.ids import AccountId
 from app.platform.concurrency.offload import Offload
-from app.platform.json_schema.checker import SchemaChecker
+from app.platform.json_schema.checker import SchemaChecker, ValueUncheckable
 from app.platform.json_schema.document import SchemaDocument, SchemaUnusable
 from app.platform.json_schema.model_schema import ModelSchema, model_schema
 from app.requests.client_tools import ClientTool
@@ -30,17 +31,37 @@ class SchemaPreparation:
     offload: Offload
 
     async def prepare(
-        self, request: GraphRunRequest, *, account_id: AccountId | None, known: RunSchemas = NO_SCHEMAS
+        self,
+        request: GraphRunRequest,
+        spec: GraphSpec,
+        *,
+        account_id: AccountId | None,
+        known: RunSchemas = NO_SCHEMAS,
     ) -> RunSchemas:
-        """Those of a request, some of which are `known`; raises `Invalid` naming the first unusable one."""
-        answer, client_tools = known.answer, dict(known.client_tools)
-        if answer is None and (wanted := request.response_format) is not None:
+        """Those of a request, some of which are `known`.
+
+        Raises `Invalid` naming the first unusable one, or what in the input the graph does not take.
+        """
+        if account_id is not None and request.input is not None:
+            await self._check_input(request.input, spec, account_id)
+        answer, client_tools = known.answer or spec.output, dict(known.client_tools)
+        if known.answer is None and (wanted := request.response_format) is not None:
             answer = await self.answer(wanted.schema_, field="responseFormat.schema", account_id=account_id)
         for index, tool in enumerate(request.client_tools):
             if tool.name not in client_tools:
                 with _naming(f"clientTools.{index}.inputSchema"):
                     client_tools[tool.name] = await self._client_tool(tool.input_schema, account_id)
         return RunSchemas(answer, client_tools)
+
+    async def _check_input(self, given: dict[str, Any], spec: GraphSpec, account_id: AccountId) -> None:
+        if spec.input is None:
+            raise Invalid.field("input", f"is not taken by the graph {spec.id}: send messages")
+        try:
+            mismatch = await self.checker.mismatch(spec.input, given, owner=str(account_id))
+        except (SchemaUnusable, ValueUncheckable) as error:
+            raise Invalid.field("input", f"cannot be checked: {error}") from error
+        if mismatch is not None:
+            raise Invalid.field(".".join(["input", *mismatch.path]), mismatch.reason)
 
     async def answer(
         self, schema: dict[str, Any], *, field: str, account_id: AccountId | None

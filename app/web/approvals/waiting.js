@@ -5,13 +5,14 @@
 /** @import { Raised } from "./raise_budget.js" */
 /** @import { Session } from "../shell.js" */
 
-import { ApiError, apiPath, get } from "../api.js";
+import { ApiError, apiPath } from "../api.js";
 import { linkTo } from "../chat/hooks.js";
 import { apiProblem, toolTitle } from "../chat/messages.js";
 import { Question } from "../chat/question.js";
 import { Value } from "../chat/text.js";
 import { Consent } from "../chat/tool_call.js";
 import { html, useEffect, useState } from "../html.js";
+import { useRequests } from "../parts/requests.js";
 import { answer, decide } from "../runs/answers.js";
 import { RaiseBudget } from "./raise_budget.js";
 
@@ -31,7 +32,12 @@ const KINDS = { approval: "Approval", question: "Question", client_tool: "Client
  */
 export function Waiting({ who, filters, isPage = false }) {
   const [limit, setLimit] = useState(SHOWN_AT_FIRST);
-  const { calls, problem, reload } = useCalls(filters, limit);
+  const {
+    responses,
+    problem,
+    retry: reload,
+  } = useRequests([apiPath("/v1/approvals", { ...filters, limit })], null, EVERY_MS);
+  const calls = responses?.[0] ?? null;
   const [said, setSaid] = useState("");
   const counts = calls?.counts;
   const total = counts ? counts.approval + counts.question + counts.clientTool + counts.budget : 0;
@@ -39,7 +45,7 @@ export function Waiting({ who, filters, isPage = false }) {
     if (isPage) document.title = `${total > 0 ? `(${total}) ` : ""}Approvals – Runtally`;
   }, [isPage, total]);
   if (calls === null) {
-    if (problem) return html`<p class="notice notice-bad" role="alert">${problem}</p>`;
+    if (problem) return html`<p class="notice notice-bad" role="alert">${sentence(problem)}</p>`;
     return isPage ? html`<p class="waiting" role="status">Loading…</p>` : null;
   }
   if (!isPage && total === 0 && said === "") return null;
@@ -53,7 +59,7 @@ export function Waiting({ who, filters, isPage = false }) {
     <section aria-labelledby="waits-title">
       <h2 id="waits-title" tabindex="-1">${total === 0 ? "Nothing waits" : countsOf(calls.counts)}</h2>
       <p class="hint" role="status">${said}</p>
-      ${problem && html`<p class="notice notice-bad" role="alert">${problem}</p>`}
+      ${problem && html`<p class="notice notice-bad" role="alert">${sentence(problem)}</p>`}
       <ul class="waits">
         ${calls.items.map(
           (call) => html`<li class="card" key=${`${call.runId}/${call.requestId}`}>
@@ -72,39 +78,10 @@ export function Waiting({ who, filters, isPage = false }) {
   `;
 }
 
-/**
- * What waits now, read again and again while the page is visible.
- * @param {Filters} filters
- * @param {number} limit
- */
-function useCalls(filters, limit) {
-  const [calls, setCalls] = useState(/** @type {Calls | null} */ (null));
-  const [problem, setProblem] = useState("");
-  const [asked, setAsked] = useState(0);
-  const path = apiPath("/v1/approvals", { ...filters, limit });
-  useEffect(() => {
-    let isCurrent = true;
-    let timer = 0;
-    const read = async () => {
-      try {
-        const found = document.hidden ? null : await get(path);
-        if (!isCurrent) return;
-        if (found !== null) setCalls(found);
-        setProblem("");
-      } catch (error) {
-        if (!(error instanceof ApiError)) throw error;
-        if (!isCurrent) return;
-        setProblem(apiProblem(error));
-      }
-      timer = setTimeout(read, EVERY_MS);
-    };
-    read();
-    return () => {
-      isCurrent = false;
-      clearTimeout(timer);
-    };
-  }, [path, asked]);
-  return { calls, problem, reload: () => setAsked((before) => before + 1) };
+/** @param {Error} problem */
+function sentence(problem) {
+  if (!(problem instanceof ApiError)) throw problem;
+  return apiProblem(problem);
 }
 
 /** @param {{call: Call, isPage: boolean}} props */

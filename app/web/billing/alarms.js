@@ -5,8 +5,8 @@
 import { apiPath } from "../api.js";
 import { html } from "../html.js";
 import { formatExact, parseDollars } from "../money.js";
-import { countOf, formatTime } from "./format.js";
-import { loaded, useRequests } from "./requests.js";
+import { countOf, formatTime } from "../parts/format.js";
+import { loaded, useRequests } from "../parts/requests.js";
 import { linkTo } from "./view.js";
 
 /** @typedef {Schemas["AlarmsResponse"]} AlarmsResponse */

@@ -1,77 +1,52 @@
 // The changes of the account's credit, newest first.
 
 import { apiPath, apiUrl } from "../api.js";
-import { html, useState } from "../html.js";
+import { html } from "../html.js";
 import { formatExact, formatFixed, parseDollars } from "../money.js";
-import { formatTime } from "./format.js";
-import { Pages } from "./pages.js";
-import { loaded, useRequests } from "./requests.js";
+import { idOf, listed, Table, timeOf, usePages } from "../parts/table.js";
 import { linkTo } from "./view.js";
 
 const PAGE = 20;
 
 /** @typedef {Schemas["LedgerEntryResponse"]} Entry */
 
-export function Ledger() {
-  const [cursors, turnTo] = useState([""]);
-  const page = useRequests([apiPath("/v1/ledger", { limit: PAGE, cursor: cursors.at(-1) })], null);
+/**
+ * The `account` is the name of another one, for operators.
+ * @param {{account?: string}} props
+ */
+export function Ledger({ account = "" }) {
+  const pages = usePages((cursor) => apiPath("/v1/ledger", { account, limit: PAGE, cursor }));
   return html`
-    <section class="card receipts" aria-labelledby="ledger-title">
+    <section class="card" aria-labelledby="ledger-title">
       <div class="section-head">
-        <h2 id="ledger-title">Credit</h2>
-        <a class="button button-small" href=${apiUrl(apiPath("/v1/ledger", { format: "csv" }))} download="ledger.csv">Export as CSV</a>
+        <h2 id="ledger-title">Changes of credit</h2>
+        <a class="button button-small" href=${apiUrl(apiPath("/v1/ledger", { account, format: "csv" }))} download="ledger.csv">Export as CSV</a>
       </div>
-      ${loaded(page, {
-        what: "changes of credit",
-        show: ([found]) => html`
-          ${
-            found.items.length === 0
-              ? html`<p class="empty">Nothing has been granted or charged.</p>`
-              : html`<${Entries} entries=${found.items} />`
-          }
-          <${Pages} of="credit" cursors=${cursors} next=${found.nextCursor} loading=${page.loading} turnTo=${turnTo} />
-        `,
+      ${listed(pages, {
+        of: "credit",
+        none: "Nothing has been granted or charged.",
+        show: (items) =>
+          html`<${Table} caption="Changes of credit, newest first" rowKey="id" items=${items} columns=${COLUMNS} />`,
       })}
     </section>
   `;
 }
 
-/** @param {{entries: Entry[]}} props */
-function Entries({ entries }) {
-  const caption = "Changes of credit, newest first";
-  return html`
-    <div class="scroll-x" role="region" aria-label=${caption} tabindex="0">
-      <table class="figures">
-        <caption class="visually-hidden">${caption}</caption>
-        <thead>
-          <tr>
-            <th scope="col">Entered at (UTC)</th>
-            <th scope="col">Kind</th>
-            <th scope="col" class="number">Amount</th>
-            <th scope="col" class="number">Balance after</th>
-            <th scope="col">Run</th>
-            <th scope="col">Note</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${entries.map((entry) => html`<${Row} key=${entry.id} entry=${entry} />`)}
-        </tbody>
-      </table>
-    </div>
-  `;
-}
+const COLUMNS = [
+  { label: "Entered at (UTC)", show: (/** @type {Entry} */ { createdAt }) => timeOf(createdAt) },
+  { label: "Kind", show: (/** @type {Entry} */ { kind }) => kind },
+  { label: "Amount", isNumber: true, show: (/** @type {Entry} */ { amountUsd }) => moneyOf(amountUsd) },
+  {
+    label: "Balance after",
+    isNumber: true,
+    show: (/** @type {Entry} */ { balanceAfterUsd }) => moneyOf(balanceAfterUsd),
+  },
+  { label: "Run", show: (/** @type {Entry} */ { runId }) => runId && idOf(runId, linkTo({ run: runId })) },
+  { label: "Note", show: (/** @type {Entry} */ { note }) => note },
+];
 
-/** @param {{entry: Entry}} props */
-function Row({ entry }) {
-  const [amount, balance] = [parseDollars(entry.amountUsd), parseDollars(entry.balanceAfterUsd)];
-  return html`
-    <tr>
-      <td><time datetime=${entry.createdAt}>${formatTime(entry.createdAt)}</time></td>
-      <td>${entry.kind}</td>
-      <td class="number" title=${formatExact(amount)}>${formatFixed(amount, 6)}</td>
-      <td class="number" title=${formatExact(balance)}>${formatFixed(balance, 6)}</td>
-      <td>${entry.runId && html`<a class="id" href=${linkTo({ run: entry.runId })} title=${entry.runId}>${entry.runId}</a>`}</td>
-      <td>${entry.note}</td>
-    </tr>
-  `;
+/** @param {string} usd */
+function moneyOf(usd) {
+  const amount = parseDollars(usd);
+  return html`<span title=${formatExact(amount)}>${formatFixed(amount, 6)}</span>`;
 }

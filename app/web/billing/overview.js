@@ -4,15 +4,15 @@
 
 import { apiPath } from "../api.js";
 import { html } from "../html.js";
+import { loaded, useRequests } from "../parts/requests.js";
 import { Alarms } from "./alarms.js";
 import { Filters } from "./filters.js";
 import { Ledger } from "./ledger.js";
 import { Receipts } from "./receipts.js";
 import { Reconciliation } from "./reconciliation.js";
-import { loaded, useRequests } from "./requests.js";
 import { Spend } from "./spending.js";
 import { Totals } from "./totals.js";
-import { apiWindow, periodDays } from "./view.js";
+import { apiWindow, passedOfMonth, periodBefore, periodDays } from "./view.js";
 
 /** @param {{view: View, show: Show}} props */
 export function Overview({ view, show }) {
@@ -38,6 +38,7 @@ export function Overview({ view, show }) {
 /** @param {{view: View, show: Show, days: Days}} props */
 function Period({ view, show, days }) {
   const window = apiWindow(days);
+  const before = periodBefore(view, days);
   const filters = { ...window, model: view.model, graphId: view.graph, apiKeyId: view.key };
 
   const names = useRequests(
@@ -53,10 +54,11 @@ function Period({ view, show, days }) {
     [
       apiPath("/v1/usage", { ...filters, groupBy: "day", splitBy: view.split }),
       apiPath("/v1/usage", { ...filters, groupBy: view.split }),
+      apiPath("/v1/usage", { ...filters, ...apiWindow(before), groupBy: view.split }),
       apiPath("/v1/balance"),
       apiPath("/v1/budgets"),
     ],
-    days,
+    { days, before, isMonth: view.period === "month" },
   );
   const labels = namesOf(names.responses);
   return html`
@@ -64,9 +66,18 @@ function Period({ view, show, days }) {
     <${Alarms} window=${window} />
     ${loaded(sums, {
       what: "what was spent",
-      show: ([perDay, perPart, balance, budgets], shownDays) => html`
-        <${Totals} total=${perDay.total} balance=${balance} budgets=${budgets.items.filter(({ scope }) => scope === "account")} />
-        <${Spend} view=${view} show=${show} days=${shownDays} perDay=${perDay} perPart=${perPart} keyName=${labels.keyName} />
+      show: ([perDay, perPart, earlier, balance, budgets], shown) => html`
+        <${Totals}
+          total=${perDay.total}
+          earlier=${{ name: shown.before.name, total: earlier.total }}
+          passed=${shown.isMonth ? passedOfMonth(shown.days) : null}
+          balance=${balance}
+          budgets=${budgets.items.filter(({ scope }) => scope === "account")}
+        />
+        <${Spend}
+          ...${{ view, show, perDay, perPart, earlier, keyName: labels.keyName }}
+          days=${shown.days}
+        />
       `,
     })}
     <${Reconciliation} window=${window} />

@@ -2,7 +2,7 @@
 
 import { html } from "../html.js";
 import { formatExact, parseDollars } from "../money.js";
-import { count, formatTime } from "./format.js";
+import { count, formatTime } from "../parts/format.js";
 
 /** @typedef {Schemas["ReceiptLineResponse"]} ReceiptLine */
 

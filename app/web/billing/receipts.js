@@ -5,11 +5,12 @@
 import { apiPath, apiUrl } from "../api.js";
 import { html, useEffect, useState, withValue } from "../html.js";
 import { formatExact, formatFixed, fromCredits } from "../money.js";
+import { count, formatTime } from "../parts/format.js";
+import { Pages } from "../parts/pages.js";
+import { loaded } from "../parts/requests.js";
+import { usePages } from "../parts/table.js";
 import { Choice } from "./filters.js";
-import { count, formatTime } from "./format.js";
-import { Pages } from "./pages.js";
 import { ReceiptDetails } from "./receipt_details.js";
-import { loaded, useRequests } from "./requests.js";
 import { BASES, linkTo, ORIGINS } from "./view.js";
 
 const PAGE = 50;
@@ -20,12 +21,7 @@ const PAGE = 50;
 /** @param {{view: View, show: Show, filters: PageFilters, keyName: KeyName}} props */
 export function Receipts({ view, show, filters: pageFilters, keyName }) {
   const filters = { ...pageFilters, runId: view.runId, basis: view.basis, origin: view.origin };
-  const search = apiPath("/v1/receipts", filters);
-  // Cursors of the visited pages; the last one is shown.
-  const [trail, setTrail] = useState({ search, cursors: [""] });
-  const cursors = trail.search === search ? trail.cursors : [""];
-  const page = useRequests([apiPath("/v1/receipts", { ...filters, limit: PAGE, cursor: cursors.at(-1) })], null);
-  const turnTo = (/** @type {string[]} */ next) => setTrail({ search, cursors: next });
+  const { page, cursors, turnTo } = usePages((cursor) => apiPath("/v1/receipts", { ...filters, limit: PAGE, cursor }));
 
   return html`
     <section class="card receipts" aria-labelledby="receipts-title">

@@ -5,8 +5,8 @@
 import { apiPath } from "../api.js";
 import { html } from "../html.js";
 import { formatExact, formatFixed, formatMoney, parseDollars } from "../money.js";
-import { count, countOf, formatTime } from "./format.js";
-import { loaded, useRequests } from "./requests.js";
+import { count, countOf, formatTime } from "../parts/format.js";
+import { loaded, useRequests } from "../parts/requests.js";
 
 /** @typedef {Schemas["ReconciliationResponse"]} Comparison */
 /** @typedef {Schemas["OrganizationResponse"]} Organization */

@@ -7,9 +7,9 @@ import { apiPath } from "../api.js";
 import { Waiting } from "../approvals/waiting.js";
 import { html } from "../html.js";
 import { formatExact, formatMoney, parseDollars } from "../money.js";
-import { count, countOf, duration, formatTime } from "./format.js";
+import { count, countOf, duration, formatTime } from "../parts/format.js";
+import { loaded, useRequests } from "../parts/requests.js";
 import { ReceiptTable } from "./receipts.js";
-import { loaded, useRequests } from "./requests.js";
 import { Timeline } from "./timeline.js";
 import { linkTo } from "./view.js";
 

@@ -6,8 +6,8 @@
 
 import { html, useMemo } from "../html.js";
 import { formatExact, formatFixed, fromCredits, parseDollars } from "../money.js";
+import { count, percent } from "../parts/format.js";
 import { Chart } from "./chart.js";
-import { count, percent } from "./format.js";
 import { eachDay, linkTo } from "./view.js";
 
 /** @type {[Split, string, string][]} */
@@ -24,9 +24,10 @@ const SPLITS = [
  * @param {Days} props.days
  * @param {UsageReport} props.perDay
  * @param {UsageReport} props.perPart
+ * @param {UsageReport} props.earlier the same of the period before
  * @param {KeyName} props.keyName
  */
-export function Spend({ view, show, days, perDay, perPart, keyName }) {
+export function Spend({ view, show, days, perDay, perPart, earlier, keyName }) {
   const split = perDay.splitBy;
   /** @type {LabelFor} */
   const labelFor = (part) => (part === null ? `Other ${pluralOf(split)}` : split === "key" ? keyName(part) : part);
@@ -50,7 +51,7 @@ export function Spend({ view, show, days, perDay, perPart, keyName }) {
           ? html`<${Nothing} view=${view} />`
           : html`
             <${Chart} table=${table} labelFor=${labelFor} />
-            <${Parts} split=${split} show=${show} perPart=${perPart} table=${table} labelFor=${labelFor} />
+            <${Parts} ...${{ split, show, perPart, earlier, table, labelFor }} />
             <details class="as-table">
               <summary>Show each day as a table</summary>
               <${DaysTable} table=${table} labelFor=${labelFor} />
@@ -109,9 +110,23 @@ function Nothing({ view }) {
   `;
 }
 
-/** @param {{split: Split, show: Show, perPart: UsageReport, table: DayTable, labelFor: LabelFor}} props */
-function Parts({ split, show, perPart, table, labelFor }) {
-  const items = [...perPart.items].sort((one, other) => other.chargedCredits - one.chargedCredits);
+/** A part of which nothing was charged. */
+const NO_CHARGES = { chargedCredits: 0, receipts: 0, cacheSavingsUsd: "0", cacheMissUsd: "0" };
+
+/**
+ * @param {object} props
+ * @param {Split} props.split
+ * @param {Show} props.show
+ * @param {UsageReport} props.perPart
+ * @param {UsageReport} props.earlier
+ * @param {DayTable} props.table
+ * @param {LabelFor} props.labelFor
+ */
+function Parts({ split, show, perPart, earlier, table, labelFor }) {
+  const before = new Map(earlier.items.map(({ group, chargedCredits }) => [group, chargedCredits]));
+  const used = new Set(perPart.items.map(({ group }) => group));
+  const gone = earlier.items.flatMap(({ group }) => (used.has(group) ? [] : [{ ...NO_CHARGES, group }]));
+  const items = [...perPart.items, ...gone].sort((one, other) => other.chargedCredits - one.chargedCredits);
   /** @type {Map<string | null, string | number>} */
   const colour = new Map(table.parts.map((part, index) => [part, part === null ? "other" : index]));
   return html`
@@ -126,6 +141,7 @@ function Parts({ split, show, perPart, table, labelFor }) {
             <th scope="col" class="number">Messages</th>
             <th scope="col" class="number">Saved by the cache</th>
             <th scope="col" class="number">Missed in the cache</th>
+            <th scope="col" class="number" title="Charged more or less than in the period before">Change</th>
           </tr>
         </thead>
         <tbody>
@@ -150,6 +166,7 @@ function Parts({ split, show, perPart, table, labelFor }) {
                 <td class="number">${count(item.receipts)}</td>
                 <td class="number">${formatFixed(parseDollars(item.cacheSavingsUsd), 4)}</td>
                 <td class="number">${formatFixed(parseDollars(item.cacheMissUsd), 4)}</td>
+                <td class="number">${changeOf(item.chargedCredits - (before.get(item.group) ?? 0))}</td>
               </tr>
             `,
           )}
@@ -157,6 +174,11 @@ function Parts({ split, show, perPart, table, labelFor }) {
       </table>
     </div>
   `;
+}
+
+/** @param {number} credits */
+function changeOf(credits) {
+  return `${credits > 0 ? "+" : ""}${formatFixed(fromCredits(credits), 4)}`;
 }
 
 /** @param {{table: DayTable, labelFor: LabelFor}} props */

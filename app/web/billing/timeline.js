@@ -6,9 +6,9 @@
 
 import { html, useEffect, useState } from "../html.js";
 import { formatMoney, fromCredits } from "../money.js";
+import { duration, formatTime } from "../parts/format.js";
 import { followRun } from "../runs/event_stream.js";
 import { RunState } from "../runs/run_state.js";
-import { duration, formatTime } from "./format.js";
 import { timelineEntries } from "./timeline_entries.js";
 
 const MAX_CHARS = 280;

@@ -4,10 +4,21 @@
 
 import { html } from "../html.js";
 import { formatExact, formatMoney, fromCredits, parseDollars } from "../money.js";
-import { compactCount, count, percent } from "./format.js";
+import { BudgetBar } from "../parts/budget_bar.js";
+import { compactCount, count, percent } from "../parts/format.js";
 
-/** @param {{total: UsageReport["total"], balance: Schemas["BalanceResponse"], budgets: Schemas["BudgetResponse"][]}} props */
-export function Totals({ total, balance, budgets }) {
+/** @typedef {{name: string, total: UsageReport["total"]}} Earlier what the period is compared with */
+
+/**
+ * `passed` is the part of the month that has passed, if the period is this month.
+ * @param {object} props
+ * @param {UsageReport["total"]} props.total
+ * @param {Earlier} props.earlier
+ * @param {[number, number] | null} props.passed
+ * @param {Schemas["BalanceResponse"]} props.balance
+ * @param {Schemas["BudgetResponse"][]} props.budgets
+ */
+export function Totals({ total, earlier, passed, balance, budgets }) {
   const charged = fromCredits(total.chargedCredits);
   const saved = parseDollars(total.cacheSavingsUsd);
   const written = total.cacheWrite5mTokens + total.cacheWrite1hTokens;
@@ -15,7 +26,8 @@ export function Totals({ total, balance, budgets }) {
   return html`
     <section aria-label="Totals" class="totals">
       <${Figure} label="Charged" value=${formatMoney(charged)} exact=${formatExact(charged)}>
-        ${formatMoney(parseDollars(total.costUsd))} at the provider’s prices
+        ${formatMoney(parseDollars(total.costUsd))} at the provider’s prices; ${trend(total, earlier)}
+        ${passed && total.chargedCredits > 0 && html`. ${forecast(charged, passed)}`}
       <//>
       <${Figure} label="Saved by the cache" value=${formatMoney(saved)} exact=${formatExact(saved)}>
         ${percent(total.cacheReadTokens, prompt)} of prompt tokens were read from it, misses cost ${formatMoney(parseDollars(total.cacheMissUsd))}
@@ -29,6 +41,19 @@ export function Totals({ total, balance, budgets }) {
       <${Balance} balance=${balance} budgets=${budgets} />
     </section>
   `;
+}
+
+/** @param {UsageReport["total"]} total @param {Earlier} earlier */
+function trend({ chargedCredits: now }, { name, total: { chargedCredits: before } }) {
+  if (before <= 0) return `${formatMoney(fromCredits(before))} ${name}`;
+  if (now === before) return `as much ${name}`;
+  const change = percent(Math.abs(now - before), before);
+  return `${change} ${now > before ? "more" : "less"} than ${name} (${formatMoney(fromCredits(before))})`;
+}
+
+/** @param {bigint} charged @param {[number, number]} passed */
+function forecast(charged, [passed, all]) {
+  return `At this pace, ${formatMoney((charged * BigInt(all)) / BigInt(passed))} by the end of the month`;
 }
 
 /** @param {{label: string, value: string, exact: string, children: ComponentChildren}} props */
@@ -52,7 +77,7 @@ function Balance({ balance, budgets }) {
     <div class="figure">
       <h2>${prepaid ? "Credit left" : "This month"}</h2>
       <p class="figure-value" title=${formatExact(shown)}>${formatMoney(shown)}</p>
-      ${budgets.map((budget) => html`<${Budget} key=${budget.id} budget=${budget} />`)}
+      ${budgets.map((budget) => html`<${BudgetBar} key=${budget.id} budget=${budget} />`)}
       <p class="hint">
         ${prepaid && html`${formatMoney(available)} for new runs`}
         ${!prepaid && budgets.length === 0 && "Postpaid, without a budget"}
@@ -60,35 +85,5 @@ function Balance({ balance, budgets }) {
         ${balance.reserved > 0 && html`, ${formatMoney(fromCredits(balance.reserved))} set aside`}
       </p>
     </div>
-  `;
-}
-
-const WINDOWS = { hour: "an hour", day: "a day", month: "a month", total: "in total" };
-
-/** @param {{budget: Schemas["BudgetResponse"]}} props */
-function Budget({ budget }) {
-  const { usd, tokens, spentUsd, spentTokens } = budget;
-  const [spent, limit] = usd === null ? [spentTokens, tokens ?? 0] : [Number(spentUsd), Number(usd)];
-  const part = limit === 0 ? 100 : Math.min(100, (100 * spent) / limit);
-  const state = part >= 100 ? "used-up" : part >= 80 ? "nearly" : "";
-  const amounts =
-    usd === null
-      ? `${compactCount(spentTokens)} of ${compactCount(tokens ?? 0)} tokens`
-      : `${formatMoney(parseDollars(spentUsd))} of ${formatMoney(parseDollars(usd))}`;
-  const value = budget.value === null ? "" : ` (${budget.value})`;
-  const text = `${budget.id}${value}: ${amounts} ${WINDOWS[budget.window]}`;
-  return html`
-    <div
-      class=${`gauge ${state}`}
-      role="meter"
-      aria-label=${`Budget ${budget.id}`}
-      aria-valuemin="0"
-      aria-valuemax="100"
-      aria-valuenow=${Math.round(part)}
-      aria-valuetext=${text}
-    >
-      <div style=${{ width: `${part}%` }}></div>
-    </div>
-    <p class="hint">${text}</p>
   `;
 }

@@ -123,6 +123,42 @@ export function periodDays(view, now = Date.now()) {
 }
 
 /**
+ * What a period is compared with, and its name: as many days before it, or the same days of the last month.
+ * @param {View} view
+ * @param {Days} days
+ * @returns {Days & {name: string}}
+ */
+export function periodBefore(view, { first, last }) {
+  if (view.period !== "month") {
+    const count = (last - first) / DAY_MS + 1;
+    return {
+      first: first - count * DAY_MS,
+      last: first - DAY_MS,
+      name: count === 1 ? "on the day before" : `in the ${count} days before`,
+    };
+  }
+  const month = new Date(first);
+  const before = Date.UTC(month.getUTCFullYear(), month.getUTCMonth() - 1, 1);
+  // The last month may be shorter.
+  return {
+    first: before,
+    last: Math.min(before + last - first, first - DAY_MS),
+    name: "on the same days of last month",
+  };
+}
+
+/**
+ * Which part of the month has passed whose days these are, as [passed, all] in milliseconds; null on its first day.
+ * @param {Days} days
+ * @returns {[number, number] | null}
+ */
+export function passedOfMonth({ first }, now = Date.now()) {
+  const month = new Date(first);
+  const next = Date.UTC(month.getUTCFullYear(), month.getUTCMonth() + 1, 1);
+  return now - first < DAY_MS ? null : [Math.min(now, next) - first, next - first];
+}
+
+/**
  * Every day of a period, as `2026-11-21`.
  * @param {Days} days
  */

@@ -1,9 +1,10 @@
 // Conversation: the turns of a conversation, and requests that change it.
 
 /** @import { Answers, Decision } from "../runs/answers.js" */
+/** @import { Branch } from "./answers/branches.js" */
 /** @import { Permission } from "../runs/run_state.js" */
 
-import { ApiError, apiPath, get, post, remove } from "../api.js";
+import { ApiError, apiPath, get, post, put, remove } from "../api.js";
 import { followRun } from "../runs/event_stream.js";
 import { RunState } from "../runs/run_state.js";
 import { total } from "./cost.js";
@@ -13,11 +14,18 @@ const RECEIPTS_DELAY_MS = 1200;
 
 /**
  * A user message and the run that answers it. `runId` is empty for messages that belong to no run.
- * `hasEvents`: `run` holds all events, also of subagents.
+ * `hasEvents`: `run` holds all events, also of subagents. `since`: when this tab has started it (`performance.now()`).
+ * `attachments` are names.
  * @typedef {{runId: string, question: string | null, run: RunState, graphId: string | null,
- *   costUsd: string | null, hasEvents?: boolean}} Turn
+ *   costUsd: string | null, hasEvents?: boolean, since?: number, attachments?: string[],
+ *   feedback?: Schemas["FeedbackResponse"] | null}} Turn
  */
 
+/** What a run may have besides its message. @typedef {Pick<Schemas["GraphRunRequest"], "model" | "effort">} RunChoices */
+/** A file that is sent, and its name. @typedef {{part: Schemas["ImagePart"] | Schemas["DocumentPart"], name: string}} Attached */
+/** @typedef {{text: string, attached: Attached[]}} Message */
+/** @typedef {"up" | "down"} Rating */
+/** @typedef {(turn: Turn, rating: Rating, note?: string) => Promise<boolean>} GiveFeedback */
 /** @typedef {{onChange: () => void, onRunEnd: (turn: Turn) => void}} Listeners */
 /** @typedef {Schemas["ConversationDetailResponse"]} Detail */
 
@@ -25,13 +33,19 @@ const RECEIPTS_DELAY_MS = 1200;
  * The actions on a conversation; null for those that the API key does not allow. `send` resolves to whether the
  * message was sent.
  * @typedef {object} Actions
+ * @property {(graphId: string) => string} nameOfAgent
  * @property {(turn: Turn) => Promise<void>} loadEvents
- * @property {((text: string) => Promise<boolean>) | null} send
+ * @property {((text: string, attached: Attached[]) => Promise<boolean>) | null} send
  * @property {((turn: Turn) => void) | null} retry
  * @property {(() => void) | null} stop
  * @property {((turn: Turn, permission: Permission, decision: Decision) => Promise<void>) | null} decide
  * @property {((turn: Turn, requestId: string, answers: Answers | null) => Promise<void>) | null} answer
  * @property {((turn: Turn) => void) | null} fork
+ * @property {((turn: Turn) => void) | null} regenerate
+ * @property {((turn: Turn, text: string) => Promise<void>) | null} edit
+ * @property {((branchId: string) => void) | null} chooseBranch
+ * @property {GiveFeedback | null} giveFeedback
+ * @property {boolean} showsReceipts whether it may read receipts
  * @property {boolean} forecasts whether it may ask what a run will cost
  * @property {(() => void) | null} remove
  */
@@ -45,6 +59,8 @@ export class Conversation {
     this.title = null;
     /** @type {Turn[]} */
     this.turns = [];
+    /** All of the conversation, oldest first; none if it has never been forked. @type {Branch[]} */
+    this.branches = [];
     this.loading = false;
     /** @type {string | null} */
     this.problem = null;
@@ -71,16 +87,26 @@ export class Conversation {
     this.loading = true;
     this._onChange();
     try {
-      const found = await readAllPages(this.key);
-      this.title = found.title;
-      this.turns = turnsOf(found.messages);
-      for (const turn of this.open) this._follow(turn);
+      await this._read();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       this.problem = apiProblem(error);
     }
     this.loading = false;
     this._onChange();
+  }
+
+  /** Throws `ApiError`. */
+  async _read() {
+    const found = await readAllPages(this.key);
+    this.title = found.title;
+    if (found.branches > 1) await this._readBranches();
+    this.turns = turnsOf(found.messages);
+    for (const turn of this.open) this._follow(turn);
+  }
+
+  async _readBranches() {
+    this.branches = (await get(apiPath("/v1/sessions/{stateKey}/branches", { stateKey: this.key }))).items;
   }
 
   /** Stop following runs. */
@@ -92,18 +118,45 @@ export class Conversation {
 
   /**
    * Start a run, or send a message to the running one. Throws `ApiError`.
-   * @param {string} text
+   * @param {Message} message
    * @param {string} graphId
+   * @param {RunChoices} choices
    */
-  async send(text, graphId) {
+  async send(message, graphId, choices) {
     const busy = this.open.at(-1);
-    if (!busy) return this._start(text, graphId);
+    if (!busy) return this._start(message, { graphId, choices });
     try {
-      await this._sendToRun(busy.run, text);
+      await this._sendToRun(busy.run, message);
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== "run_ended") throw error;
-      await this._start(text, graphId);
+      await this._start(message, { graphId, choices });
     }
+  }
+
+  /**
+   * Answer the question of a turn again, or with `text` another one in its place. What followed stays on another
+   * branch. Throws `ApiError`.
+   * @param {Turn} turn
+   * @param {string} graphId
+   * @param {string} [text]
+   */
+  async replace(turn, graphId, text) {
+    await this._start(text === undefined ? null : { text, attached: [] }, { graphId, instead: turn });
+    await this._readBranches();
+    this._onChange();
+  }
+
+  /** Continue on another branch. Throws `ApiError`. @param {string} branchId */
+  async chooseBranch(branchId) {
+    await put(apiPath("/v1/sessions/{stateKey}/branch", { stateKey: this.key }), { branchId });
+    await this._read();
+    this._onChange();
+  }
+
+  /** Keep what a person thinks of an answer. Throws `ApiError`. @type {(...given: Parameters<GiveFeedback>) => Promise<void>} */
+  async giveFeedback(turn, rating, note) {
+    turn.feedback = await put(apiPath("/v1/runs/{runId}/feedback", { runId: turn.runId }), { rating, note });
+    this._onChange();
   }
 
   /** Interrupt the current turn; if that has been requested already, cancel the run. */
@@ -161,32 +214,55 @@ export class Conversation {
     await remove(apiPath("/v1/sessions/{stateKey}", { stateKey: this.key }));
   }
 
-  /** @param {string} text @param {string} graphId */
-  async _start(text, graphId) {
+  /**
+   * Start a run at the end, or in place of another one; without a message it answers that one's question.
+   * @param {Message | null} message
+   * @param {{graphId: string, choices?: RunChoices, instead?: Turn}} options
+   */
+  async _start(message, { graphId, choices, instead }) {
     const runId = newKey();
-    const turn = { runId, question: text, graphId, run: new RunState(runId), costUsd: null, hasEvents: true };
-    this.turns.push(turn);
+    const question = message?.text ?? instead?.question ?? null;
+    const attachments = message ? message.attached.map(({ name }) => name) : instead?.attachments;
+    const run = new RunState(runId);
+    /** @type {Turn} */
+    const turn = {
+      runId,
+      question,
+      attachments,
+      graphId,
+      run,
+      costUsd: null,
+      hasEvents: true,
+      since: performance.now(),
+    };
+    const before = this.turns;
+    const place = instead === undefined ? before.length : before.indexOf(instead);
+    this.turns = [...before.slice(0, place), turn];
     this._onChange();
     try {
-      const messages = [{ role: /** @type {const} */ ("user"), content: text }];
-      await post(apiPath("/v1/runs"), { graphId, stateKey: this.key, runId, messages });
+      const messages = message ? [{ role: /** @type {const} */ ("user"), content: contentOf(message) }] : undefined;
+      const forkFrom = instead?.runId;
+      await post(apiPath("/v1/runs"), { ...choices, graphId, stateKey: this.key, runId, messages, forkFrom });
     } catch (error) {
-      this.turns = this.turns.filter((other) => other !== turn);
+      this.turns = before;
       this._onChange();
       throw error;
     }
-    this.title ??= text.slice(0, 120);
+    this.title ??= question?.slice(0, 120) ?? null;
     this._follow(turn);
     this._onChange();
   }
 
-  /** @param {RunState} run @param {string} text */
-  async _sendToRun(run, text) {
-    const message = run.addPendingMessage(text);
+  /** @param {RunState} run @param {Message} sent */
+  async _sendToRun(run, sent) {
+    const message = run.addPendingMessage(
+      sent.text,
+      sent.attached.map(({ name }) => name),
+    );
     this._onChange();
     try {
       const path = apiPath("/v1/runs/{runId}/messages", { runId: run.runId });
-      const { messageId } = await post(path, { content: text });
+      const { messageId } = await post(path, { content: contentOf(sent) });
       message.messageId = messageId;
     } catch (error) {
       run.removePendingMessage(message);
@@ -231,6 +307,13 @@ export class Conversation {
   }
 }
 
+/** The text after what it is about. @param {Message} message */
+function contentOf({ text, attached }) {
+  if (attached.length === 0) return text;
+  const parts = attached.map(({ part }) => part);
+  return text ? [...parts, { type: /** @type {const} */ ("text"), text }] : parts;
+}
+
 /** A random key; `crypto.randomUUID` exists only on https pages. */
 export function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -272,6 +355,7 @@ function turnsOf(messages) {
     }
     if (message.type === "user_message" && turn.question === null && !turn.run.items.length) {
       turn.question = message.content ?? "";
+      turn.attachments = message.attachments?.map(({ title, mediaType, type }) => title ?? mediaType ?? type);
     } else {
       turn.run.addStoredMessage(message);
     }
@@ -283,6 +367,7 @@ function turnsOf(messages) {
 function end(turn, result) {
   turn.graphId = result.graphId;
   turn.costUsd = result.costUsd;
+  turn.feedback = result.feedback;
   if (result.finishReason === null) {
     // It has not ended: its events contain all messages.
     turn.run = new RunState(turn.runId);

@@ -14,7 +14,6 @@ const ANNOUNCED_CHARS = 1000;
 
 /** @typedef {ReturnType<typeof useProblem>} Problem */
 /** @typedef {ReturnType<typeof useGraphs>} Graphs */
-/** @typedef {ReturnType<typeof useSessions>} Sessions */
 /** @typedef {(error: unknown) => void} Fail */
 
 /** The last `problem` as a sentence, `fail(error)`, which sets it, and `clear()`. */
@@ -64,22 +63,6 @@ export function useForecast(graphId) {
     return () => void (current = false);
   }, [graphId]);
   return forecast;
-}
-
-/**
- * The conversations, most recently used first; `more` is null if all are listed.
- * @param {Fail} fail
- */
-export function useSessions(fail) {
-  const [page, setPage] = useState(/** @type {Schemas["Page_ListedConversation_"]} */ ({ items: [] }));
-  const list = () => get(apiPath("/v1/sessions")).then(setPage, fail);
-  const more = async (/** @type {string} */ cursor) => {
-    const next = await get(apiPath("/v1/sessions", { cursor }));
-    setPage({ ...next, items: [...page.items, ...next.items] });
-  };
-  useEffect(() => void list(), []);
-  const { items, nextCursor } = page;
-  return { sessions: items, list, more: nextCursor ? () => more(nextCursor).catch(fail) : null };
 }
 
 /**
@@ -140,7 +123,8 @@ export function linkTo(key) {
   return `?${PARAMETER}=${encodeURIComponent(key)}`;
 }
 
-function keyOfUrl() {
+/** The key of the conversation in the URL; null for a new one. */
+export function keyOfUrl() {
   return new URLSearchParams(location.search).get(PARAMETER);
 }
 

@@ -59,6 +59,13 @@ export function Scroll({ conversation, children }) {
   useLayoutEffect(() => {
     if (stuck.current) toTheEnd();
   });
+  useEffect(() => {
+    // Formulas, and the rest of a long answer, are drawn later.
+    const observer = new ResizeObserver(() => stuck.current && toTheEnd());
+    const column = place.current?.firstElementChild;
+    if (column) observer.observe(column);
+    return () => observer.disconnect();
+  }, []);
   const onScroll = () => {
     if (place.current === null) return;
     const { scrollHeight, scrollTop, clientHeight } = place.current;
@@ -79,41 +86,33 @@ export function Scroll({ conversation, children }) {
 }
 
 /**
- * Shown if there are no turns.
- * @param {{conversation: Conversation, graphs: Schemas["GraphResponse"][] | null, graphId: string | null}} props
+ * The current activity and step of the run, and how long it takes; `since` is undefined if this tab has not started it.
+ * @param {{run: RunState, since: number | undefined, lost: boolean}} props
  */
-export function Empty({ conversation, graphs, graphId }) {
-  if (conversation.loading) return html`<p class="waiting" role="status">Loading…</p>`;
-  if (conversation.problem) return html`<p class="notice notice-bad" role="alert">${conversation.problem}</p>`;
-  if (graphs?.length === 0) return html`<p class="notice notice-warn">This server has no graphs.</p>`;
-  const graph = graphs?.find(({ id }) => id === graphId);
-  if (!graph) return null;
-  const web = [graph.web?.search && "web_search", graph.web?.fetch && "web_fetch"].filter(Boolean);
-  const uses = [...graph.tools, ...graph.nativeTools, ...web];
-  return html`
-    <div class="empty">
-      <h2>${graph.id}</h2>
-      <p>${graph.description}</p>
-      ${
-        uses.length > 0 &&
-        html`<p class="hint">May use ${uses.map((tool) => html`<code class="scope">${tool}</code> `)}</p>`
-      }
-    </div>
-  `;
-}
-
-/**
- * The current activity and step of the run.
- * @param {{run: RunState, lost: boolean}} props
- */
-export function Busy({ run, lost }) {
+export function Busy({ run, since, lost }) {
   const step = run.inStep ? run.step + 1 : run.step;
+  const seconds = useSeconds(since);
   const steps = run.stepBudget ? `Step ${Math.min(step, run.stepBudget)} of ${run.stepBudget}` : `Step ${step}`;
   return html`
     <span class="pulse" aria-hidden="true"></span>
     <span>${lost ? "The connection is lost. Trying again…" : activityOf(run)}</span>
-    ${run.started && !lost && html`<span class="muted" aria-hidden="true">${steps}</span>`}
+    ${run.started && !lost && html`<span class="muted" aria-hidden="true">${steps}${seconds !== null && ` · ${seconds} s`}</span>`}
   `;
+}
+
+/**
+ * The whole seconds since a time of `performance.now()`; null if that is not known.
+ * @param {number | undefined} since
+ */
+function useSeconds(since) {
+  const [now, setNow] = useState(0);
+  useEffect(() => {
+    if (since === undefined) return undefined;
+    setNow(since);
+    const timer = setInterval(() => setNow(performance.now()), 1000);
+    return () => clearInterval(timer);
+  }, [since]);
+  return since === undefined ? null : Math.max(0, Math.round((now - since) / 1000));
 }
 
 /**
@@ -127,7 +126,8 @@ export function ConfirmDelete({ yes, no }) {
     <dialog ref=${dialog} class="card" onClose=${no} aria-labelledby="delete-title">
       <h2 id="delete-title">Delete this conversation?</h2>
       <p>Its messages, attachments, files and tool results are deleted permanently, here and on the server.
-        Receipts stay: they have tokens and costs, and nothing that was said. Forks of it stay, too.</p>
+        Links by which it is shared show
+        nothing any more. Receipts stay: they have tokens and costs, and nothing that was said. Forks of it stay, too.</p>
       <div class="row">
         <button type="button" class="button button-bad" onClick=${yes}>Delete</button>
         <button type="button" class="button" onClick=${no}>Keep it</button>

@@ -1,26 +1,36 @@
 // Texts of any length: growing Markdown, and plain text.
 
 import { Component, html, useLayoutEffect, useRef, useState } from "../html.js";
-import { MAX_TEXT, rendered, split } from "./markdown.js";
+import { MAX_TEXT, marksIn, complete, framed, readable, rendered, split } from "./markdown.js";
 import { sizeOf } from "./messages.js";
 
 const SHOWN_AT_ONCE = 20_000;
+/** How much is drawn in one go; the page reacts in between. */
+const MARKS_AT_ONCE = 1_000;
+const BLOCKS_AT_ONCE = 20;
+
+/** @typedef {{text: string, open: boolean}} ProseProps */
 
 /**
- * Markdown that may still grow: complete blocks are drawn once, only the last one is drawn again.
- * @extends {Component<{text: string}>}
+ * Markdown that may still grow (`open`): complete blocks are drawn once, a few at a time if many arrive at once;
+ * only the last one is drawn again.
+ * @extends {Component<ProseProps>}
  */
 export class Prose extends Component {
-  /** @param {{text: string}} props */
+  /** @param {ProseProps} props */
   constructor(props) {
     super(props);
     /** @type {string[]} */
     this.blocks = [];
     this.tail = "";
     this.parsed = "";
+    /** How many blocks may be drawn. */
+    this.drawn = 0;
+    this.frame = 0;
   }
 
   reset() {
+    this.drawn = 0;
     this.blocks = [];
     this.tail = "";
     this.parsed = "";
@@ -35,42 +45,75 @@ export class Prose extends Component {
     this.parsed = text;
   }
 
-  /** @param {{text: string}} next */
-  shouldComponentUpdate({ text }) {
-    return text !== this.props.text;
+  /** Let some more blocks be drawn, and the rest later. */
+  advance() {
+    const limit = this.drawn + BLOCKS_AT_ONCE;
+    let marks = 0;
+    while (this.drawn < this.blocks.length && this.drawn < limit && marks < MARKS_AT_ONCE) {
+      marks += marksIn(this.blocks[this.drawn]);
+      this.drawn += 1;
+    }
+    if (this.drawn === this.blocks.length || this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.forceUpdate();
+    });
   }
 
-  /** @param {{text: string}} props */
-  render({ text }) {
+  componentWillUnmount() {
+    cancelAnimationFrame(this.frame);
+  }
+
+  /** @param {ProseProps} next */
+  shouldComponentUpdate({ text, open }) {
+    return text !== this.props.text || open !== this.props.open;
+  }
+
+  /** @param {ProseProps} props */
+  render({ text, open }) {
     this.append(text.slice(0, MAX_TEXT));
-    const rest = text.slice(MAX_TEXT);
+    this.advance();
+    const isDrawn = this.drawn === this.blocks.length;
+    const rest = isDrawn && text.slice(MAX_TEXT);
     return html`
       <div class="prose">
-        ${[...this.blocks, this.tail].map((source, index) => html`<${Block} key=${index} source=${source} />`)}
+        ${[...this.blocks.slice(0, this.drawn), ...(isDrawn ? [this.tail] : [])].map(
+          (source, index) => html`
+            <${Block} key=${index} source=${source} isComplete=${!open || index < this.blocks.length} />
+          `,
+        )}
         ${rest && html`<${Plain} text=${rest} whole=${text} shown=${0} />`}
       </div>
     `;
   }
 }
 
-/** @extends {Component<{source: string}>} */
+/** @typedef {{source: string, isComplete: boolean}} BlockProps */
+
+/** @extends {Component<BlockProps>} */
 class Block extends Component {
-  /** @param {{source: string}} next */
-  shouldComponentUpdate({ source }) {
-    return source !== this.props.source;
+  /** @param {BlockProps} next */
+  shouldComponentUpdate({ source, isComplete }) {
+    return source !== this.props.source || isComplete !== this.props.isComplete;
   }
 
-  /** @param {{source: string}} props */
-  render({ source }) {
+  /** @param {BlockProps} props */
+  render({ source, isComplete }) {
     const fragment = rendered(source);
-    return fragment === null ? html`<${Plain} text=${source} />` : html`<${Elements} fragment=${fragment} />`;
+    return fragment === null
+      ? html`<${Plain} text=${source} />`
+      : html`<${Elements} fragment=${fragment} isComplete=${isComplete} />`;
   }
 }
 
-/** @param {{fragment: DocumentFragment}} props */
-function Elements({ fragment }) {
+/** @param {{fragment: DocumentFragment, isComplete: boolean}} props */
+function Elements({ fragment, isComplete }) {
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
-  useLayoutEffect(() => place.current?.replaceChildren(fragment), [fragment]);
+  useLayoutEffect(() => {
+    if (place.current === null) return;
+    place.current.replaceChildren(framed(fragment));
+    if (isComplete) complete(place.current);
+  }, [fragment]);
   return html`<div class="block" ref=${place}></div>`;
 }
 
@@ -82,7 +125,7 @@ export function Plain({ text, whole = text, shown: first = SHOWN_AT_ONCE, mono =
   const [shown, setShown] = useState(first);
   const left = text.length - shown;
   return html`
-    ${shown > 0 && html`<div class=${mono ? "plain plain-mono" : "plain"}>${text.slice(0, shown)}</div>`}
+    ${shown > 0 && html`<div class=${mono ? "plain plain-mono" : "plain"}>${readable(text.slice(0, shown))}</div>`}
     ${
       left > 0 &&
       html`

@@ -3,11 +3,14 @@
 /** @import { Html } from "../html.js" */
 /** @import { Item, Permission, ToolItem } from "../runs/run_state.js" */
 /** @import { Decision } from "../runs/answers.js" */
+/** @import { Args } from "./tool_arguments.js" */
 
 import { ApiError } from "../api.js";
 import { Component, html, useState, withValue } from "../html.js";
+import { readable } from "./markdown.js";
 import { apiProblem, isObject, toolProblem, toolTitle } from "./messages.js";
 import { Value } from "./text.js";
+import { ArgumentFields, Arguments } from "./tool_arguments.js";
 
 const AGENT = "Agent";
 
@@ -44,7 +47,7 @@ export class ToolCall extends Component {
         <div class="tool-body">
           ${waits && decide && html`<${Consent} name=${item.name} permission=${item.permission} decide=${decide} />`}
           ${waits && !decide && html`<p class="notice">It waits for a decision, which your API key is not allowed to make.</p>`}
-          ${!waits && html`<h3>Arguments</h3><${Value} value=${item.args} label="Arguments" />`}
+          ${!waits && html`<h3>Arguments</h3><${Arguments} args=${item.args} />`}
           ${item.permission?.changed && html`<p class="hint">A person has changed the arguments.</p>`}
           ${item.items.length > 0 && html`<div class="tool-inside">${inside(item.items)}</div>`}
           ${
@@ -81,7 +84,8 @@ function LoadEvents({ loadEvents }) {
 
 /** @param {{name: string, permission: Permission, decide: Decide}} props */
 export function Consent({ name, permission, decide }) {
-  const original = JSON.stringify(permission.args, null, 2);
+  const original = permission.args;
+  const [fields, setFields] = useState(/** @type {Args | null} */ (null));
   const [text, setText] = useState(/** @type {string | null} */ (null));
   const [message, setMessage] = useState("");
   const [problem, setProblem] = useState("");
@@ -92,12 +96,13 @@ export function Consent({ name, permission, decide }) {
     submit(decision, event.currentTarget);
   /** @param {Decision["decision"]} decision @param {HTMLElement} button */
   const submit = async (decision, button) => {
-    const args = text === null || text === original ? undefined : parsed(text);
-    if (args === null && decision !== "deny") return setProblem("The arguments are not a valid JSON object.");
+    const args = text === null ? fields : parsed(text);
+    if (text !== null && args === null && decision !== "deny")
+      return setProblem("The arguments are not a valid JSON object.");
     setBusy(true);
     setProblem("");
     try {
-      const changed = args ?? undefined;
+      const changed = args !== null && JSON.stringify(args) !== JSON.stringify(original) ? args : undefined;
       await decide(
         permission,
         decision === "deny" ? { decision, message: message.trim() } : { decision, args: changed },
@@ -115,9 +120,14 @@ export function Consent({ name, permission, decide }) {
     <form class="consent" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()} aria-label="Decide about ${toolTitle(name)}">
       <p><strong>The agent wants to ${toolTitle(name)}.</strong> It waits for you to decide.</p>
       ${
-        text === null
-          ? html`<${Value} value=${permission.args} label="Arguments" />`
-          : html`
+        text === null &&
+        (fields === null
+          ? html`<${Arguments} args=${original} />`
+          : html`<${ArgumentFields} original=${original} args=${fields} change=${setFields} />`)
+      }
+      ${
+        text !== null &&
+        html`
             <label class="field">
               <span>Arguments, as JSON</span>
               <textarea
@@ -148,11 +158,21 @@ export function Consent({ name, permission, decide }) {
         <button type="button" class="button button-bad" disabled=${busy} onClick=${decider("deny")}>Deny</button>
         ${
           text === null &&
-          html`
-          <button type="button" class="button button-plain" onClick=${() => setText(original)}>
-            Change the arguments
-          </button>
-        `
+          (fields === null && isObject(original)
+            ? html`
+              <button type="button" class="button button-plain" onClick=${() => setFields(original)}>
+                Change the arguments
+              </button>
+            `
+            : html`
+              <button
+                type="button"
+                class="button button-plain"
+                onClick=${() => setText(JSON.stringify(fields ?? original, null, 2))}
+              >
+                As JSON
+              </button>
+            `)
         }
       </div>
       <p class="hint">Without a decision it is denied at ${timeOf(permission.expiresAt)}.</p>
@@ -211,5 +231,5 @@ function agentTitle(args) {
 function gist(args) {
   if (!isObject(args)) return "";
   const words = Object.values(args).filter((value) => ["string", "number", "boolean"].includes(typeof value));
-  return words.join(" · ").slice(0, 120);
+  return readable(words.join(" · ").slice(0, 120));
 }

@@ -1,12 +1,14 @@
 // The turns of a conversation: user messages and the runs that answer them.
 
+/** @import { Alternatives } from "./answers/branches.js" */
 /** @import { Actions, Turn as ConversationTurn } from "./conversation.js" */
 /** @import { Answers, Decision } from "../runs/answers.js" */
 /** @import { Html } from "../html.js" */
-/** @import { Item, Permission, TextItem } from "../runs/run_state.js" */
+/** @import { Item, Permission, TextItem, UserItem } from "../runs/run_state.js" */
 
 import { Component, html } from "../html.js";
-import { dollars } from "./cost.js";
+import { AnswerEnd } from "./answers/actions.js";
+import { Asked, AttachmentNames } from "./answers/asked.js";
 import { activityOf, runProblem } from "./messages.js";
 import { Question } from "./question.js";
 import { Plain, Prose } from "./text.js";
@@ -14,9 +16,9 @@ import { ToolCall } from "./tool_call.js";
 
 /**
  * A user message and its run.
- * @param {{turn: ConversationTurn, busy: boolean, actions: Actions}} props
+ * @param {{turn: ConversationTurn, busy: boolean, alternatives: Alternatives | null, actions: Actions}} props
  */
-export function Turn({ turn, busy, actions }) {
+export function Turn({ turn, busy, alternatives, actions }) {
   const { run } = turn;
   return html`
     <article class="turn">
@@ -24,7 +26,7 @@ export function Turn({ turn, busy, actions }) {
         turn.question !== null &&
         html`
         <h2 class="visually-hidden">You</h2>
-        <div class="user-message"><${Plain} text=${turn.question} /></div>
+        <${Asked} turn=${turn} busy=${busy} actions=${actions} />
       `
       }
       <h2 class="visually-hidden">Answer</h2>
@@ -32,7 +34,7 @@ export function Turn({ turn, busy, actions }) {
       <div class="answer"><${Items} items=${run.items} turn=${turn} actions=${actions} /></div>
       ${run.sources.size > 0 && html`<${Sources} pages=${[...run.sources]} />`}
       ${run.fileChanges && html`<${Files} changes=${run.fileChanges} />`}
-      ${run.done && html`<${End} turn=${turn} busy=${busy} actions=${actions} />`}
+      ${run.done && html`<${End} ...${{ turn, busy, alternatives, actions }} />`}
     </article>
   `;
 }
@@ -47,7 +49,7 @@ function Items({ items, turn, actions }) {
     const version = item.version;
     switch (item.kind) {
       case "text":
-        return html`<${Prose} key=${index} text=${item.text} />`;
+        return html`<${Prose} key=${index} text=${item.text} open=${item.open} />`;
       case "thinking":
         return html`<${Thinking} key=${index} item=${item} version=${version} />`;
       case "tool":
@@ -80,7 +82,7 @@ function Items({ items, turn, actions }) {
           />
         `;
       case "user":
-        return html`<${Interjection} key=${index} text=${item.text} delivered=${item.delivered} />`;
+        return html`<${Interjection} key=${index} ...${item} />`;
       default:
         return html`<p key=${index} class="note">${item.text}</p>`;
     }
@@ -144,22 +146,23 @@ class Thinking extends Component {
   }
 }
 
-/** @param {{text: string, delivered: boolean}} props */
-function Interjection({ text, delivered }) {
+/** @param {UserItem} props */
+function Interjection({ text, delivered, attachments }) {
   return html`
     <h2 class="visually-hidden">You, meanwhile</h2>
     <div class="user-message" data-delivered=${delivered}>
-      <${Plain} text=${text} />
+      ${text && html`<${Plain} text=${text} />`}
+      <${AttachmentNames} names=${attachments ?? []} />
       ${!delivered && html`<p class="hint">Sent. The agent receives it at its next step.</p>`}
     </div>
     <h2 class="visually-hidden">Answer continues</h2>
   `;
 }
 
-/** @param {{turn: ConversationTurn, busy: boolean, actions: Actions}} props */
-function End({ turn, busy, actions }) {
+/** @param {Parameters<typeof Turn>[0]} props */
+function End({ turn, busy, alternatives, actions }) {
   const { run } = turn;
-  const { retry, fork } = actions;
+  const { retry } = actions;
   const stopped = run.error === "aborted";
   return html`
     ${
@@ -170,7 +173,7 @@ function End({ turn, busy, actions }) {
         ${
           retry &&
           !busy &&
-          turn.question &&
+          turn.question !== null &&
           html`
           <button type="button" class="button button-small" onClick=${() => retry(turn)}>Try again</button>
         `
@@ -178,18 +181,6 @@ function End({ turn, busy, actions }) {
       </div>
     `
     }
-    <footer class="turn-end">
-      ${turn.graphId && html`<span>${turn.graphId}</span>`}
-      ${turn.costUsd !== null && html`<span class="turn-cost">${dollars(turn.costUsd)}</span>`}
-      ${
-        fork &&
-        turn.runId &&
-        html`
-        <button type="button" class="button button-plain button-small" onClick=${() => fork(turn)}>
-          Fork from here
-        </button>
-      `
-      }
-    </footer>
+    <${AnswerEnd} ...${{ turn, busy, alternatives, actions }} />
   `;
 }

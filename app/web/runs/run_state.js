@@ -19,7 +19,7 @@ const BUDGET_REACHED = "The budget of this run is used up. It waits until a pers
  * `version` grows with every change of an item or of one inside it, so that only changed items are drawn again.
  * @typedef {{version?: number, parent?: ToolItem}} Common
  * @typedef {Common & {kind: "text" | "thinking", messageId: string, text: string, open: boolean}} TextItem
- * @typedef {Common & {kind: "user", messageId: string | null, text: string, delivered: boolean}} UserItem
+ * @typedef {Common & {kind: "user", messageId: string | null, text: string, delivered: boolean, attachments?: string[]}} UserItem
  * @typedef {Common & {kind: "note", text: string}} NoteItem
  * @typedef {Common & {
  *   kind: "tool", id: string, name: string, args: unknown, result: unknown, isError: boolean, ended: boolean,
@@ -123,11 +123,12 @@ export class RunState {
   /**
    * Show a message that is being sent to the agent, before it is delivered.
    * @param {string} text
+   * @param {string[]} [attachments] names
    * @returns {UserItem}
    */
-  addPendingMessage(text) {
+  addPendingMessage(text, attachments) {
     /** @type {UserItem} */
-    const item = { kind: "user", messageId: null, text, delivered: false };
+    const item = { kind: "user", messageId: null, text, delivered: false, attachments };
     this._add(null, item);
     return item;
   }

@@ -13,6 +13,50 @@ export interface components {
             /** @enum {string} */
             status: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled";
         };
+        /** @description An account and its credit. */
+        AccountBalance: {
+            account: string;
+            suspendedAt: string | null;
+            retention: components["schemas"]["ShownRetention"];
+            /** @enum {string} */
+            mode: "prepaid" | "postpaid";
+            granted: number;
+            adjusted: number;
+            spent: number;
+            reserved: number;
+            left: number;
+            available: number | null;
+            monthSpent: number;
+            grantedUsd: string;
+            spentUsd: string;
+            leftUsd: string;
+            topUp: components["schemas"]["TopUpResponse"] | null;
+        };
+        /** @description What changes of an account; omitted fields stay unchanged. */
+        AccountChange: {
+            name?: string;
+            suspended?: boolean;
+            /** @default false */
+            stopRuns?: boolean;
+            /** @enum {string} */
+            mode?: "prepaid" | "postpaid";
+            retention?: components["schemas"]["RetentionChange"];
+        };
+        /** @description An account. */
+        AccountResponse: {
+            /** Format: uuid */
+            id: string;
+            name: string;
+            createdAt: string;
+            suspendedAt: string | null;
+            retention: components["schemas"]["ShownRetention"];
+        };
+        /** @description A correction of either sign. */
+        Adjustment: {
+            usd?: string | number;
+            credits?: number;
+            note: string;
+        } & (unknown | unknown);
         /**
          * @description A tool call, a question, a call of a client tool, or a budget that waits for an answer.
          *
@@ -44,6 +88,27 @@ export interface components {
             title: string | null;
             size: number | null;
             url: string | null;
+        };
+        /** @description What was done to an account; the actor is null if it is no key of the caller's account. */
+        AuditResponse: {
+            /** Format: uuid */
+            id: string;
+            at: string;
+            account: string;
+            action: string;
+            target: string;
+            /** @enum {string} */
+            via: "http" | "command" | "server";
+            actorKeyId: string | null;
+            actorAccountId: string | null;
+            address: string | null;
+            requestId: string | null;
+            before: {
+                [key: string]: unknown;
+            } | null;
+            after: {
+                [key: string]: unknown;
+            } | null;
         };
         /** @description An account's credit. `available` is null for an account that is not prepaid. */
         BalanceResponse: {
@@ -100,6 +165,7 @@ export interface components {
         /**
          * @description A branch of a conversation: it has the runs up to `forkedFromRun` in common with an earlier one.
          *
+         *     `forkedFromBranch` is the branch on which that run was started; null without such a run.
          *     `runs` counts those that no earlier branch has, and `costUsd` is what they cost; null for keys without
          *     `receipts:read`.
          */
@@ -107,6 +173,7 @@ export interface components {
             /** Format: uuid */
             branchId: string;
             forkedFromRun: string | null;
+            forkedFromBranch: string | null;
             runs: number;
             lastRun: string | null;
             createdAt: string;
@@ -171,6 +238,12 @@ export interface components {
             /** @description Seconds since the request before. */
             idleS: number;
         };
+        /** @description What changes of a conversation; omitted fields stay unchanged. */
+        ChangedConversation: {
+            title?: string;
+            pinned?: boolean;
+            archived?: boolean;
+        };
         /** @description A page that an answer is based on, and an excerpt of it. */
         CitationResponse: {
             url: string;
@@ -194,6 +267,8 @@ export interface components {
             forkedFrom: string | null;
             forkedAt: string | null;
             branches: number;
+            pinned: boolean;
+            archived: boolean;
             createdAt: string;
             updatedAt: string;
             messages: (components["schemas"]["ConversationMessageResponse"] | components["schemas"]["RunResultResponse"])[];
@@ -233,6 +308,8 @@ export interface components {
             forkedFrom: string | null;
             forkedAt: string | null;
             branches: number;
+            pinned: boolean;
+            archived: boolean;
             createdAt: string;
             updatedAt: string;
         };
@@ -269,6 +346,37 @@ export interface components {
             /** @description Of all items; null without earlier runs of the graph. */
             forecast: components["schemas"]["ForecastResponse"] | null;
         };
+        /** @description A new API key; `key` cannot be retrieved later. */
+        CreatedKey: {
+            /** Format: uuid */
+            id: string;
+            name: string | null;
+            prefix: string;
+            createdAt: string;
+            lastUsedAt: string | null;
+            revokedAt: string | null;
+            account: string;
+            scopes: ("runs:write" | "runs:read" | "runs:approve" | "runs:share" | "runs:audit" | "external:write" | "receipts:read" | "metrics:read" | "keys:write" | "budgets:write" | "admin")[];
+            expiresAt: string | null;
+            graphs: string[] | null;
+            models: string[] | null;
+            limits: components["schemas"]["KeyLimits"];
+            labels: components["schemas"]["ShownLabels"] | null;
+            key: string;
+        };
+        /** @description A new share link; `url` and `token` cannot be retrieved later. */
+        CreatedShare: {
+            /** Format: uuid */
+            id: string;
+            lastRun: string;
+            withToolCalls: boolean;
+            /** Format: uuid */
+            apiKeyId: string;
+            createdAt: string;
+            expiresAt: string;
+            url: string;
+            token: string;
+        };
         /** @description The request of each run of a schedule or batch: without `runId` and `startAfter`. */
         DelegatedRunRequest: {
             endUser?: string | null;
@@ -284,6 +392,9 @@ export interface components {
             graphId: string;
             stateKey?: string | null;
             forkFrom?: string | null;
+            input?: {
+                [key: string]: unknown;
+            } | null;
             messages?: components["schemas"]["Message"][];
             model?: string | null;
             toolIds?: string[] | null;
@@ -327,6 +438,13 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** @description What a person thinks of the answer of a run, and when they said it. */
+        FeedbackResponse: {
+            /** @enum {string} */
+            rating: "up" | "down";
+            note: string | null;
+            at: string;
+        };
         /** @description The error of one field. */
         FieldProblem: {
             field: string;
@@ -365,6 +483,15 @@ export interface components {
             at?: string | null;
             stateKey?: string | null;
         };
+        /** @description Credit to add, for a time or for ever. */
+        Grant: {
+            usd?: string | number;
+            credits?: number;
+            note?: string | null;
+            expiresAt?: string | null;
+            /** @default 0 */
+            priority?: number;
+        } & (unknown | unknown);
         /** @description A tool that runs of this graph call in the conversation without asking a person. */
         GrantResponse: {
             /** Format: uuid */
@@ -395,6 +522,15 @@ export interface components {
         /** @description A graph, without its system prompt. */
         GraphResponse: {
             id: string;
+            title: string;
+            icon: string | null;
+            suggestions: components["schemas"]["SuggestionResponse"][];
+            input: {
+                [key: string]: unknown;
+            } | null;
+            output: {
+                [key: string]: unknown;
+            } | null;
             description: string;
             provider: string;
             model: string | null;
@@ -417,6 +553,7 @@ export interface components {
             maxBudgetUsd: string | null;
             timeoutS: number | null;
             showThinking: boolean;
+            effort: ("low" | "medium" | "high" | "xhigh" | "max") | null;
         };
         /** @description The request to start a run. */
         GraphRunRequest: {
@@ -434,6 +571,9 @@ export interface components {
             graphId: string;
             stateKey?: string | null;
             forkFrom?: string | null;
+            input?: {
+                [key: string]: unknown;
+            } | null;
             messages?: components["schemas"]["Message"][];
             model?: string | null;
             toolIds?: string[] | null;
@@ -482,12 +622,54 @@ export interface components {
             at: string;
         };
         JsonValue: unknown;
+        /** @description What the runs of a key are labelled with where their requests name nothing else. */
+        KeyLabels: {
+            endUser?: string | null;
+            tags?: {
+                [key: string]: string;
+            } | null;
+            /** @default false */
+            fixed?: boolean;
+        };
+        /** @description The limits of a key; null: none besides those of its account and the server. */
+        KeyLimits: {
+            requestsPerMinute: number | null;
+            concurrentRuns: number | null;
+            tokensPerMinute: number | null;
+        };
+        /** @description A new key; what is omitted is as with the caller's key. */
+        KeyRequest: {
+            name?: string | null;
+            scopes: ("runs:write" | "runs:read" | "runs:approve" | "runs:share" | "runs:audit" | "external:write" | "receipts:read" | "metrics:read" | "keys:write" | "budgets:write" | "admin")[];
+            expiresAt?: string | null;
+            graphs?: string[] | null;
+            models?: string[] | null;
+            limits?: components["schemas"]["NewLimits"] | null;
+            labels?: components["schemas"]["KeyLabels"] | null;
+        };
         /** @description Limits of a run; null is no limit. */
         LimitsResponse: {
             timeoutS: number;
             maxTurns: number | null;
             maxBudgetUsd: string | null;
             maxTotalTokens: number | null;
+        };
+        /** @description An API key with its rights; null: not restricted. */
+        ManagedKey: {
+            /** Format: uuid */
+            id: string;
+            name: string | null;
+            prefix: string;
+            createdAt: string;
+            lastUsedAt: string | null;
+            revokedAt: string | null;
+            account: string;
+            scopes: ("runs:write" | "runs:read" | "runs:approve" | "runs:share" | "runs:audit" | "external:write" | "receipts:read" | "metrics:read" | "keys:write" | "budgets:write" | "admin")[];
+            expiresAt: string | null;
+            graphs: string[] | null;
+            models: string[] | null;
+            limits: components["schemas"]["KeyLimits"];
+            labels: components["schemas"]["ShownLabels"] | null;
         };
         /** @description A message of the conversation. */
         Message: {
@@ -523,6 +705,7 @@ export interface components {
             aliases: string[];
             roles: string[];
             options: components["schemas"]["ModelOptionsResponse"];
+            efforts: ("low" | "medium" | "high" | "xhigh" | "max")[];
             priced: boolean;
             refusal?: string | null;
             inputUsdPerMTok: string | null;
@@ -530,6 +713,12 @@ export interface components {
             cacheReadUsdPerMTok: string | null;
             cacheWrite5mUsdPerMTok: string | null;
             cacheWrite1hUsdPerMTok: string | null;
+        };
+        /** @description Limits of a new key. */
+        NewLimits: {
+            requestsPerMinute?: number | null;
+            concurrentRuns?: number | null;
+            tokensPerMinute?: number | null;
         };
         /**
          * @description A person's decision on a `permission_request`.
@@ -712,6 +901,14 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** @description What changes of an account's retention; null: as by default. */
+        RetentionChange: {
+            contentsDays?: number | null;
+            eventsDays?: number | null;
+            transcriptsDays?: number | null;
+            workspacesDays?: number | null;
+            evidenceDays?: number | null;
+        };
         /**
          * @description The charges of a run so far.
          *
@@ -790,6 +987,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             } | null;
+            /** @description Null once the contents are deleted. */
+            feedback: components["schemas"]["FeedbackResponse"] | null;
         };
         /**
          * @description How a run of the conversation ended; fields are null until it has ended.
@@ -805,6 +1004,7 @@ export interface components {
             error: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "budget_reached" | "provider_unavailable" | "provider_refused" | "agent_unavailable" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable") | null;
             finishReason: ("stop" | "max_turns" | "budget" | "timeout" | "aborted" | "refused" | "length" | "context" | "error") | null;
             costUsd: string | null;
+            feedback: components["schemas"]["FeedbackResponse"] | null;
         };
         /** @description The same in seconds, from the start to the end. */
         SecondsResponse: {
@@ -816,6 +1016,38 @@ export interface components {
             runId: string;
             messageId: string;
             position: number | null;
+        };
+        /** @description A share link of a conversation; `lastRun` is the last run that it shows. */
+        ShareResponse: {
+            /** Format: uuid */
+            id: string;
+            lastRun: string;
+            withToolCalls: boolean;
+            /** Format: uuid */
+            apiKeyId: string;
+            createdAt: string;
+            expiresAt: string;
+        };
+        /** @description What the key's runs are labelled with; `fixed`: whether requests may name no other value. */
+        ShownLabels: {
+            endUser: string | null;
+            tags: {
+                [key: string]: string;
+            } | null;
+            fixed: boolean;
+        };
+        /** @description For how many days an account's contents are kept; null: as by default. */
+        ShownRetention: {
+            contentsDays: number | null;
+            eventsDays: number | null;
+            transcriptsDays: number | null;
+            workspacesDays: number | null;
+            evidenceDays: number | null;
+        };
+        /** @description A message that people may begin with, and what to show for it. */
+        SuggestionResponse: {
+            title: string;
+            message: string;
         };
         /** @description A piece of text. */
         TextPart: {
@@ -835,6 +1067,13 @@ export interface components {
             inputSchema: {
                 [key: string]: unknown;
             };
+        };
+        /** @description When an account requests more credit. */
+        TopUpRequest: {
+            belowUsd: string | number;
+            amountUsd: string | number;
+            /** @default 1 */
+            perDay?: number;
         };
         /** @description When an account requests more credit, and when it last did. */
         TopUpResponse: {

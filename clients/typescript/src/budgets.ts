@@ -1,7 +1,9 @@
 // The budgets of an account.
 import { segment, type Connection } from "./connection.js";
 import { pageOf } from "./pages.js";
-import type { Budget, BudgetTerms, RequestOptions } from "./types.js";
+import type { Balance, Budget, BudgetTerms, RequestOptions, TopUpTerms } from "./types.js";
+
+const TOP_UP = "/v1/balance/top-up";
 
 /** Another account than the key's, for keys with `admin`. */
 export interface OfAccount extends RequestOptions {
@@ -35,6 +37,16 @@ export class Budgets {
   /** Delete a budget. */
   async delete(budgetId: string, options: OfAccount = {}): Promise<void> {
     await this.#connection.json({ method: "DELETE", path: pathOf(budgetId), repeatable: false, ...sent(options) });
+  }
+
+  /** Let webhooks know when less than `belowUsd` is left of prepaid credit, at most so often a day. */
+  setTopUp(terms: TopUpTerms, options: OfAccount = {}): Promise<Balance> {
+    return this.#connection.json({ method: "PUT", path: TOP_UP, body: terms, ...sent(options) });
+  }
+
+  /** Request no more credit. */
+  async deleteTopUp(options: OfAccount = {}): Promise<void> {
+    await this.#connection.json({ method: "DELETE", path: TOP_UP, ...sent(options) });
   }
 }
 

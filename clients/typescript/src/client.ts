@@ -1,4 +1,5 @@
 // Client: a client of one Runtally server with one API key.
+import { Accounts } from "./accounts.js";
 import { Batches } from "./batches.js";
 import { Budgets } from "./budgets.js";
 import { Connection, newId, segment, type Call, type ClientOptions } from "./connection.js";
@@ -13,6 +14,7 @@ import type {
   Balance,
   Decision,
   Evidence,
+  Feedback,
   Graph,
   GraphFinal,
   LanguageModel,
@@ -38,6 +40,7 @@ export class Client {
   readonly conversations: Conversations;
   readonly batches: Batches;
   readonly budgets: Budgets;
+  readonly accounts: Accounts;
   readonly #connection: Connection;
 
   constructor(options: ClientOptions = {}) {
@@ -45,6 +48,7 @@ export class Client {
     this.conversations = new Conversations(this.#connection);
     this.batches = new Batches(this.#connection);
     this.budgets = new Budgets(this.#connection);
+    this.accounts = new Accounts(this.#connection);
   }
 
   /** Run a graph and wait for its end. A connection that is lost meanwhile neither loses nor doubles the run. */
@@ -111,6 +115,15 @@ export class Client {
   archive(runId: string, options: RequestOptions & { format?: "zip" | "tar" } = {}): Promise<Uint8Array> {
     const { format, signal } = options;
     return this.#connection.bytes({ method: "GET", path: `${pathOf(runId)}/archive`, query: { format }, signal });
+  }
+
+  /** Keep what a person thinks of the answer of a run, in place of what they thought before. */
+  giveFeedback(
+    runId: string,
+    feedback: { rating: "up" | "down"; note?: string },
+    options: RequestOptions = {},
+  ): Promise<Feedback> {
+    return this.#connection.json({ method: "PUT", path: `${pathOf(runId)}/feedback`, body: feedback, ...options });
   }
 
   /** Change how further tool calls of a run are decided, within what its graph allows. */

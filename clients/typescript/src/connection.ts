@@ -27,7 +27,7 @@ export interface ClientOptions {
 export interface Call {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   path: string;
-  query?: Record<string, string | number | Date | undefined>;
+  query?: Record<string, string | number | boolean | Date | undefined>;
   body?: unknown;
   /** Instead of `body`: values that are sent as lines of JSON. */
   lines?: unknown[];

@@ -4,11 +4,14 @@ import { each, pageOf } from "./pages.js";
 import type {
   Branch,
   Conversation,
+  ConversationChange,
   ConversationFiles,
   ConversationFilters,
   ConversationMessage,
+  CreatedShare,
   Grant,
   RequestOptions,
+  Share,
 } from "./types.js";
 
 /** The conversations of an account: the runs with one `stateKey`. */
@@ -34,6 +37,44 @@ export class Conversations {
   /** Its messages, tool calls and results, oldest first. */
   messages(stateKey: string, options: RequestOptions = {}): AsyncGenerator<ConversationMessage, void, undefined> {
     return each(this.#connection, { method: "GET", path: `/v1/sessions/${segment(stateKey)}`, ...options }, "messages");
+  }
+
+  /** Rename, pin or archive it; what is left out stays as it is. */
+  change(stateKey: string, change: ConversationChange, options: RequestOptions = {}): Promise<Conversation> {
+    const path = `/v1/sessions/${segment(stateKey)}`;
+    return this.#connection.json({ method: "PATCH", path, body: change, ...options });
+  }
+
+  /** All its messages as one document. */
+  export(
+    stateKey: string,
+    format: "markdown" | "json" = "markdown",
+    options: RequestOptions = {},
+  ): Promise<Uint8Array> {
+    const path = `/v1/sessions/${segment(stateKey)}/export`;
+    return this.#connection.bytes({ method: "GET", path, query: { format }, ...options });
+  }
+
+  /** A link by which anybody reads what it has now, for 30 days by default; needs `runs:share`. */
+  share(
+    stateKey: string,
+    options: RequestOptions & { expiresAt?: Date; withToolCalls?: boolean } = {},
+  ): Promise<CreatedShare> {
+    const path = `/v1/sessions/${segment(stateKey)}/shares`;
+    const { signal, ...body } = options;
+    return this.#connection.json({ method: "POST", path, body, repeatable: false, signal });
+  }
+
+  /** Its links that have not expired, newest first. */
+  async shares(stateKey: string, options: RequestOptions = {}): Promise<Share[]> {
+    const path = `/v1/sessions/${segment(stateKey)}/shares`;
+    return pageOf<Share>(await this.#connection.json({ method: "GET", path, ...options }), "items").items;
+  }
+
+  /** End a link at once. */
+  async revokeShare(stateKey: string, shareId: string, options: RequestOptions = {}): Promise<void> {
+    const path = `/v1/sessions/${segment(stateKey)}/shares/${segment(shareId)}`;
+    await this.#connection.json({ method: "DELETE", path, repeatable: false, ...options });
   }
 
   /** Copy it up to and including the run `at`, or whole. */

@@ -3,6 +3,16 @@ import type { components } from "./api.js";
 
 type Schemas = components["schemas"];
 
+export type Account = Schemas["AccountResponse"];
+export type AccountBalance = Schemas["AccountBalance"];
+export type AccountChange = Schemas["AccountChange"];
+export type Adjustment = Schemas["Adjustment"];
+export type ApiKey = Schemas["ManagedKey"];
+export type AuditEntry = Schemas["AuditResponse"];
+export type CreatedKey = Schemas["CreatedKey"];
+export type CreditGrant = Schemas["Grant"];
+export type NewKey = Schemas["KeyRequest"];
+export type TopUpTerms = Schemas["TopUpRequest"];
 export type AcceptedRun = Schemas["AcceptedRunResponse"];
 export type Balance = Schemas["BalanceResponse"];
 export type Batch = Schemas["BatchResponse"];
@@ -17,8 +27,11 @@ export type BudgetTerms = Schemas["BudgetRequest"];
 export type Conversation = Schemas["ConversationResponse"];
 export type ConversationFiles = Schemas["ConversationFiles"];
 export type ConversationMessage = Schemas["ConversationDetailResponse"]["messages"][number];
+export type ConversationChange = Schemas["ChangedConversation"];
 export type CreatedBatch = Schemas["CreatedBatchResponse"];
+export type CreatedShare = Schemas["CreatedShare"];
 export type Evidence = Schemas["EvidenceResponse"];
+export type Feedback = Schemas["FeedbackResponse"];
 export type Graph = Schemas["GraphResponse"];
 export type GraphFinal = Schemas["GraphFinal"];
 export type LanguageModel = Schemas["ModelResponse"];
@@ -30,6 +43,7 @@ export type RunFile = Schemas["RunFileResponse"];
 export type RunPreview = Schemas["PreviewResponse"];
 export type RunRequest = Schemas["GraphRunRequest"];
 export type SentMessage = Schemas["SentToRun"];
+export type Share = Schemas["ShareResponse"];
 export type Tool = Schemas["ToolResponse"];
 export type UsageReport = Schemas["UsageReportResponse"];
 
@@ -44,8 +58,8 @@ export interface UnknownEvent {
 export type RunEvent = Schemas["ClientEvent"] | UnknownEvent;
 
 /**
- * The prompt: one text, or messages of which the last one is the user's. `null` only with `forkFrom`: the messages of that run
- * are answered again.
+ * The prompt: one text, or messages of which the last one is the user's. `null` only with `input`, or with `forkFrom`:
+ * the messages of that run are answered again.
  */
 export type Prompt = string | Message[] | null;
 
@@ -57,6 +71,14 @@ export interface RequestOptions {
 
 /** What a run can be started with; a `runId` is made if it is omitted. */
 export type RunOptions = Omit<RunRequest, "graphId" | "messages"> & RequestOptions;
+
+/** Which entries of the audit log to list: `from` is inclusive and `to` exclusive. */
+export interface AuditFilters extends RequestOptions {
+  account?: string;
+  action?: string;
+  from?: Date;
+  to?: Date;
+}
 
 /** What to list of all that waits for a person. */
 export interface ApprovalFilters extends RequestOptions {
@@ -84,6 +106,8 @@ export interface RunFilters extends RequestOptions {
 export interface ConversationFilters extends RequestOptions {
   /** Words in the title, a message or an answer: all of them, `"a phrase"`, `or`, `-without`. */
   q?: string;
+  pinned?: boolean;
+  archived?: boolean;
   endUser?: string;
   /** Name and value: `team:search`. */
   tag?: string;

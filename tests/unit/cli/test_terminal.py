@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-from app.cli.terminal import Terminal, sanitized
+from app.cli.terminal import Terminal, print_rows, sanitized
 
 STEERING = "\x1b]0;title\x07 \x1b]52;c;ZXZpbA==\x07 \x1b[2J \x9b2J \r \x08 \u202e \u2066 \x7f \ud800"
 
@@ -59,3 +59,40 @@ def test_markup_of_others_makes_no_link() -> None:
 
     assert file.getvalue().count("[link=http://evil]") == 2
     assert "\x1b]8" not in file.getvalue()
+
+
+ROWS = [
+    {
+        "message": f"msg_{'0' * 24}{number}",
+        "model": "claude-sonnet-5-5",
+        "in": "12",
+        "cost": cost,
+        "left": left,
+    }
+    for number, (cost, left) in enumerate(
+        [("0.0031500000", "no limit"), ("-12345678901.0000000001", "4.5000000")]
+    )
+]
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 110, 200])
+def test_no_number_of_a_table_is_cut_or_broken(width: int) -> None:
+    console = Terminal(file=io.StringIO(), width=width, highlight=False)
+
+    print_rows(console, ROWS, title="Receipts")
+
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Receipts" in printed
+    for row in ROWS:
+        for number in (row["cost"], row["left"]):
+            assert number in printed
+    assert ("model: claude-sonnet-5-5" in printed) == (width < 110)
+    assert width < 110 or max(map(len, printed.splitlines())) <= width
+
+
+def test_a_table_without_rows_is_its_title() -> None:
+    console = Terminal(file=io.StringIO(), width=80)
+
+    print_rows(console, [], title="Receipts")
+
+    assert console.file.getvalue().strip() in {"", "Receipts"}  # type: ignore[attr-defined]

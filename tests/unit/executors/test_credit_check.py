@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.billing.budgets.records import Amount
+from app.billing.credit.ledger import BudgetSpent
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
@@ -18,6 +19,7 @@ from app.gateway.call import CallCost, Refusal
 from app.ids import MessageId, RunId, new_uuid
 from app.platform.clock.lease import Lease
 from app.platform.db import StatementFailed
+from app.requests.outcome import SpentBudget
 from app.usage.records import TokenUsage, UsageFact
 from tests.factories import a_plan
 from tests.unit.executors.test_metering import Ledger
@@ -64,6 +66,21 @@ def a_check(
 
 async def of(check: CreditCheck, maximum: int, minimum: int = 1) -> Refusal | None:
     return await check.check(CallCost(Decimal(maximum), Decimal(minimum)))
+
+
+@pytest.mark.parametrize(
+    "answer", [None, Unavailable(), TimeoutError(), StatementFailed("x", by_values=False)]
+)
+async def test_a_refusal_is_reported_with_what_was_needed_if_the_ledger_answers(
+    tmp_path: Path, answer: Exception | None
+) -> None:
+    spent = BudgetSpent(SpentBudget("house", None))
+    check, ledger, _ = a_check(tmp_path, spent, spent, answer)
+
+    refusal = await of(check, 2)
+    await check.report_refusal()
+
+    assert (refusal, ledger.refused) == ("account_budget", [Amount(10_000_000, 1)])
 
 
 @pytest.mark.parametrize("error", [Unavailable(), TimeoutError(), StatementFailed("x", by_values=False)])

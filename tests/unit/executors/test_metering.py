@@ -30,6 +30,7 @@ class Ledger(CreditLedger):
     def __init__(self, *answers: int | Exception | None) -> None:
         self.answers = list(answers)
         self.reservations: list[tuple[int, int | None, int]] = []
+        self.refused: list[Amount] = []
 
     async def resize_reservation(
         self,
@@ -40,6 +41,13 @@ class Ledger(CreditLedger):
         pending: int = 0,
     ) -> int | None:
         self.reservations.append((requested.credits, None if minimum is None else minimum.credits, pending))
+        return self._answer()
+
+    async def report_refusal(self, run: RunKey, needed: Amount) -> None:  # noqa: ARG002 - only one
+        self.refused.append(needed)
+        self._answer()
+
+    def _answer(self) -> int | None:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer

@@ -33,6 +33,8 @@ def test_origins_are_taken_as_browsers_send_them() -> None:
     ("variable", "value"),
     [
         ("DATABASE_URL", "mysql://x"),
+        ("DATABASE_POOL_SIZE", "1"),
+        ("DATABASE_POOL_SIZE", "101"),
         ("REDIS_URL", "localhost"),
         ("TEMPORAL_ADDRESS", "https://temporal.example.org"),
         ("TEMPORAL_ADDRESS", "temporal.example.org"),

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from app.auth.account_retention import AccountRetention
 from app.http.admission.checks import CheckedRoute, small_body
 from app.http.api.accounts.schemas import (
     AccountBalance,
@@ -48,12 +49,15 @@ async def get_account(account: str, services: ServicesDep, _caller: Admin) -> Ac
 async def change_account(
     account: str, body: AccountChange, services: ServicesDep, _caller: Admin, actor: ActorDep
 ) -> ChangedAccount:
-    """Rename or suspend an account, or change how it pays.
+    """Rename or suspend an account, or change how it pays and for how long its contents are kept.
 
     Keys of a suspended account are refused with `account_suspended`, and its open streams end within a
     second; its runs continue, unless `stopRuns` is set.
     """
     found = await services.accounts.find_by_name(account)
+    if body.retention is not None:
+        retention = AccountRetention(services.database, services.contents.by_default)
+        await retention.change(found.id, body.retention.changed, by=actor)
     changed = await services.accounts.change_account(
         found.id, name=body.name, suspended=body.suspended, by=actor
     )

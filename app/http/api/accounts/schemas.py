@@ -25,6 +25,16 @@ from app.requests.dollars import ABOVE_ZERO
 from app.requests.wire_models import InputModel, UtcMoment
 
 
+class ShownRetention(ResponseModel):
+    """For how many days an account's contents are kept; null: as by default."""
+
+    contents_days: int | None
+    events_days: int | None
+    transcripts_days: int | None
+    workspaces_days: int | None
+    evidence_days: int | None
+
+
 class AccountResponse(ResponseModel):
     """An account."""
 
@@ -32,11 +42,13 @@ class AccountResponse(ResponseModel):
     name: str
     created_at: Moment
     suspended_at: Moment | None
+    retention: ShownRetention
 
 
 class _OfAccount(ResponseModel):
     account: str
     suspended_at: Moment | None
+    retention: ShownRetention
 
 
 class AccountBalance(BalanceResponse, _OfAccount):
@@ -145,6 +157,24 @@ class NewAccount(InputModel):
     name: AccountName
 
 
+_Days = Annotated[int, Field(strict=True, ge=1, le=36_500)]
+
+
+class RetentionChange(InputModel):
+    """What changes of an account's retention; null: as by default."""
+
+    contents_days: _Days | None = None
+    events_days: _Days | None = None
+    transcripts_days: _Days | None = None
+    workspaces_days: _Days | None = None
+    evidence_days: _Days | None = None
+
+    @property
+    def changed(self) -> dict[str, int | None]:
+        """The days that were sent."""
+        return self.model_dump(exclude_unset=True)
+
+
 class AccountChange(InputModel):
     """What changes of an account; omitted fields stay unchanged."""
 
@@ -152,13 +182,18 @@ class AccountChange(InputModel):
     suspended: Annotated[StrictBool | None, NEVER_NULL] = None
     stop_runs: StrictBool = False
     mode: Annotated[PaymentMode | None, NEVER_NULL] = None
+    retention: Annotated[RetentionChange | None, NEVER_NULL] = None
 
-    @field_validator("name", "suspended", "mode")
+    @field_validator("name", "suspended", "mode", "retention")
     @classmethod
     def _is_given(cls, value: object, info: ValidationInfo) -> object:
         # Validators run only for fields that were sent, and none of these can be removed.
         if value is None:
-            needed = {"mode": "must be 'prepaid' or 'postpaid'", "suspended": "must be true or false"}
+            needed = {
+                "mode": "must be 'prepaid' or 'postpaid'",
+                "suspended": "must be true or false",
+                "retention": "must be an object",
+            }
             raise ValueError(needed.get(info.field_name or "", "must be a name"))
         return value
 

@@ -8,6 +8,7 @@ from app.billing.prices.model_price import ModelPrice
 from app.graphs.spec import GraphSpec
 from app.http.response_model import Money, ResponseModel
 from app.models.registry import KnownModel, Thinking
+from app.models.request_options import efforts_of
 from app.requests.runs import Effort, PermissionMode
 from runtally.tools.tool import Effect
 
@@ -25,10 +26,26 @@ class WebResponse(ResponseModel):
     subagents: bool
 
 
+class SuggestionResponse(ResponseModel):
+    """A message that people may begin with, and what to show for it."""
+
+    title: str
+    message: str
+
+
 class GraphResponse(ResponseModel):
     """A graph, without its system prompt."""
 
     id: str
+    title: str
+    """Of its file, or its name as words."""
+    icon: str | None
+    """An emoji."""
+    suggestions: tuple[SuggestionResponse, ...]
+    input: dict[str, Any] | None
+    """The JSON schema of what a request may have as `input`, in place of messages."""
+    output: dict[str, Any] | None
+    """The JSON schema of answers, if the request has none."""
     description: str
     provider: str
     model: str | None
@@ -55,6 +72,8 @@ class GraphResponse(ResponseModel):
     max_budget_usd: Money | None
     timeout_s: float | None
     show_thinking: bool
+    effort: Effort | None
+    """The most that a request may choose; null for that of the model."""
 
     @classmethod
     def of(cls, graph: GraphSpec) -> "GraphResponse":
@@ -62,6 +81,9 @@ class GraphResponse(ResponseModel):
         rule = graph.client_tools
         return cls.built_from(
             graph,
+            title=graph.shown_title,
+            input=None if graph.input is None else graph.input.plain,
+            output=None if graph.output is None else graph.output.document.plain,
             has_rules=bool(graph.rules),
             client_tools=rule is not False,
             client_tool_names=None if isinstance(rule, bool) else rule.names,
@@ -98,6 +120,8 @@ class ModelResponse(ResponseModel):
     aliases: tuple[str, ...]
     roles: tuple[str, ...]
     options: ModelOptionsResponse
+    efforts: tuple[Effort, ...]
+    """Those that it takes, the lowest first."""
     priced: bool
     refusal: Annotated[str | None, Field(exclude_if=_is_none)] = None
     """Why the provider refuses this server's calls of it; left out if it does not, or nothing is known."""
@@ -113,6 +137,7 @@ class ModelResponse(ResponseModel):
         """Build from a model and its price for prompts of normal length."""
         return cls.built_from(
             model,
+            efforts=efforts_of(model.id),
             priced=price is not None,
             refusal=refusal,
             input_usd_per_mtok=price and price.input.base,

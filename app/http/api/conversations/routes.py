@@ -1,4 +1,4 @@
-"""Conversations: list, read, fork, delete, and their branches."""
+"""Conversations: list, read, change, fork, delete, and their branches."""
 
 import re
 from collections.abc import Sequence
@@ -9,8 +9,10 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 
 from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, small_body
+from app.http.api.conversations.export import EXPORTS, ExportFormat, export_conversation
 from app.http.api.conversations.schemas import (
     BranchesResponse,
+    ChangedConversation,
     ConversationDetailResponse,
     ConversationResponse,
     CurrentBranch,
@@ -19,14 +21,24 @@ from app.http.api.conversations.schemas import (
     ListedConversation,
 )
 from app.http.api.files.schemas import ConversationFiles
-from app.http.dependencies import Approver, Location, ReadWriter, RunReader, ServicesDep, Writer
-from app.http.openapi.headers import LOCATED
+from app.http.dependencies import (
+    Approver,
+    Location,
+    OpenExportReader,
+    ReadWriter,
+    RunReader,
+    ServicesDep,
+    Writer,
+)
+from app.http.openapi.headers import ATTACHED, LOCATED
 from app.http.parameters import LabelParams, MomentParam, PageParams, StorableText
 from app.http.response_model import Page
+from app.http.streaming.line_export import LineExport
 from app.ids import STATE_KEY_PATTERN
 from app.platform.pagination import MAX_PAGE
 from app.requests.principal import Principal
 from app.runs.conversations.branching import BranchSummary
+from app.runs.conversations.page import ConversationPage
 from app.runs.conversations.records import ConversationFilter
 from app.runs.conversations.service import ConversationNotFound
 from app.workspaces.records import NO_FILES
@@ -53,9 +65,11 @@ async def _chosen(
     used_to: Annotated[MomentParam | None, Query(alias="to", description="Exclusive.")] = None,
     words: Annotated[StorableText | None, Query(alias="q", max_length=MAX_WORDS_CHARS)] = None,
     *,
+    pinned: bool | None = None,
+    archived: bool | None = None,
     labels: LabelParams,
 ) -> ConversationFilter:
-    return ConversationFilter(used_from, used_to, labels, words)
+    return ConversationFilter(used_from, used_to, labels, pinned, archived, words)
 
 
 @router.get("", summary="List conversations")
@@ -89,10 +103,38 @@ async def get_session(
     page = await services.conversations.get_page(
         caller.account_id, state_key, limit=limit, cursor=cursor, branch_id=branch
     )
-    if not caller.may("receipts:read"):
-        return ConversationDetailResponse.of_page(page, None)
-    runs = [run.key.run_id for run in page.runs]
-    return ConversationDetailResponse.of_page(page, await services.billing.totals(caller.account_id, runs))
+    return await _detail(services, caller, page)
+
+
+@router.get(
+    "/{stateKey}/export",
+    summary="Export a conversation",
+    response_class=Response,
+    responses={200: {"description": "The document.", "content": EXPORTS, **ATTACHED}},
+)
+async def export_session(
+    state_key: StateKey,
+    services: ServicesDep,
+    caller: RunReader,
+    format_: Annotated[ExportFormat, Query(alias="format")] = "markdown",
+    branch: Annotated[UUID | None, Query(description="Another branch than the current one.")] = None,
+    *,
+    open_reader: OpenExportReader,
+) -> LineExport:
+    """All its messages as one document: Markdown for people, or the JSON of all its pages."""
+    branch_id = branch
+
+    async def page_after(cursor: str | None) -> ConversationDetailResponse:
+        nonlocal branch_id
+        page = await services.conversations.get_page(
+            caller.account_id, state_key, limit=MAX_LINES, cursor=cursor, branch_id=branch_id
+        )
+        # The current branch may be another one before the next page is read.
+        branch_id = page.conversation.branch_id
+        return await _detail(services, caller, page)
+
+    scope = open_reader(caller, (caller.account_id, state_key))
+    return await export_conversation(page_after, format_, reader_scope=scope)
 
 
 @router.get("/{stateKey}/branches", summary="List a conversation's branches")
@@ -162,6 +204,18 @@ async def fork_session(
     return ConversationResponse.model_validate(copy)
 
 
+@router.patch("/{stateKey}", dependencies=[small_body], summary="Change a conversation")
+async def change_session(
+    state_key: StateKey, body: ChangedConversation, services: ServicesDep, caller: Writer
+) -> ConversationResponse:
+    """Rename, pin or archive it. The next run ends its archiving.
+
+    Needs `runs:read` as well if it is a fork or another key has started one of its runs.
+    """
+    changed = await services.conversations.change(caller, state_key, body.change())
+    return ConversationResponse.model_validate(changed)
+
+
 @router.delete("/{stateKey}", status_code=204, summary="Delete a conversation")
 async def delete_session(state_key: StateKey, services: ServicesDep, caller: Writer) -> None:
     """Delete its transcript, the files kept for it and what its runs contain. Their receipts stay.
@@ -169,6 +223,15 @@ async def delete_session(state_key: StateKey, services: ServicesDep, caller: Wri
     Needs `runs:read` as well if it is a fork or another key has started one of its runs.
     """
     await services.conversations.delete(caller, state_key)
+
+
+async def _detail(
+    services: Services, caller: Principal, page: ConversationPage
+) -> ConversationDetailResponse:
+    if not caller.may("receipts:read"):
+        return ConversationDetailResponse.of_page(page, None)
+    runs = [run.key.run_id for run in page.runs]
+    return ConversationDetailResponse.of_page(page, await services.billing.totals(caller.account_id, runs))
 
 
 async def _branches(

@@ -5,19 +5,25 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, StrictBool, ValidationInfo, field_validator
 
 from app.billing.receipts.records import RunTotals
 from app.conversations.grants.records import PermissionGrant
 from app.conversations.messages import MessageType
-from app.conversations.records import Conversation
+from app.conversations.records import Conversation, ConversationChange
+from app.http.api.runs.schemas import FeedbackResponse
+from app.http.parameters import NEVER_NULL, StorableText
 from app.http.response_model import Moment, Money, ResponseModel
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
+from app.requests.blank import require_visible
 from app.requests.outcome import ErrorCode, FinishReason
 from app.requests.wire_models import InputModel
 from app.runs.conversations.branching import BranchSummary
 from app.runs.conversations.page import ConversationPage, PageEntry
 from app.runs.conversations.records import TurnRecord
+from app.runs.conversations.titles import MAX_TITLE_CHARS
+
+Title = Annotated[StorableText, Field(max_length=MAX_TITLE_CHARS), AfterValidator(require_visible)]
 
 
 class ConversationResponse(ResponseModel):
@@ -29,6 +35,8 @@ class ConversationResponse(ResponseModel):
     forked_from: str | None
     forked_at: str | None
     branches: int
+    pinned: bool
+    archived: bool
     created_at: Moment
     updated_at: Moment
 
@@ -88,6 +96,38 @@ class ConversationMessageResponse(ResponseModel):
     attachments: Sequence[AttachmentResponse] | None = None
     citations: Sequence[CitationResponse] | None = None
 
+    @classmethod
+    def of(cls, entry: PageEntry) -> "ConversationMessageResponse":
+        """Build from a message of a page."""
+        message = entry.message
+        common: dict[str, Any] = {"type": message.type, "run_id": message.run_id, "at": message.at}
+        match message.type:
+            case "tool_call":
+                return cls(
+                    **common,
+                    message_id=message.message_id,
+                    tool_call_id=message.tool_call_id,
+                    tool_name=message.tool_name,
+                    args=message.args,
+                    result=None if entry.result is None else entry.result.result,
+                    is_error=message.is_error if entry.result is None else entry.result.is_error,
+                )
+            case "assistant_message":
+                cited = [CitationResponse.model_validate(each) for each in entry.citations]
+                return cls(
+                    **common,
+                    content=message.content,
+                    message_id=message.message_id,
+                    partial=message.partial,
+                    **({"citations": cited} if cited else {}),
+                )
+            case "system_message":
+                return cls(**common, compaction=message.compaction)
+            case "user_message":
+                attached = [AttachmentResponse.model_validate(each) for each in message.attachments]
+                found = {"attachments": attached} if attached else {}
+                return cls(**common, content=message.content, message_id=message.message_id, **found)
+
 
 class RunResultResponse(ResponseModel):
     """How a run of the conversation ended; fields are null until it has ended.
@@ -102,6 +142,7 @@ class RunResultResponse(ResponseModel):
     error: ErrorCode | None
     finish_reason: FinishReason | None
     cost_usd: Money | None
+    feedback: FeedbackResponse | None
 
 
 class ConversationDetailResponse(ConversationResponse):
@@ -138,12 +179,14 @@ class GrantResponse(ResponseModel):
 class BranchResponse(ResponseModel):
     """A branch of a conversation: it has the runs up to `forkedFromRun` in common with an earlier one.
 
+    `forkedFromBranch` is the branch on which that run was started; null without such a run.
     `runs` counts those that no earlier branch has, and `costUsd` is what they cost; null for keys without
     `receipts:read`.
     """
 
     branch_id: UUID
     forked_from_run: str | None
+    forked_from_branch: UUID | None
     runs: int
     last_run: str | None
     created_at: Moment
@@ -179,6 +222,26 @@ class CurrentBranch(InputModel):
     branch_id: UUID
 
 
+class ChangedConversation(InputModel):
+    """What changes of a conversation; omitted fields stay unchanged."""
+
+    title: Annotated[Title | None, NEVER_NULL] = None
+    pinned: Annotated[StrictBool | None, NEVER_NULL] = None
+    archived: Annotated[StrictBool | None, NEVER_NULL] = None
+
+    @field_validator("title", "pinned", "archived")
+    @classmethod
+    def _is_given(cls, value: object, info: ValidationInfo) -> object:
+        # Validators run only for fields that were sent, and none of these can be removed.
+        if value is None:
+            raise ValueError("must be a text" if info.field_name == "title" else "must be true or false")
+        return value
+
+    def change(self) -> ConversationChange:
+        """Build the change."""
+        return ConversationChange(**self.model_dump())
+
+
 class Fork(InputModel):
     """The target of a copy and the last run to copy; without `at`, the whole conversation."""
 
@@ -196,42 +259,9 @@ def _messages(
         if run_id != last and last in results:
             yield results[last]
         last = run_id
-        yield _message(entry)
+        yield ConversationMessageResponse.of(entry)
     if last in results and last != page.next_run:
         yield results[last]
-
-
-def _message(entry: PageEntry) -> ConversationMessageResponse:
-    message = entry.message
-    common: dict[str, Any] = {"type": message.type, "run_id": message.run_id, "at": message.at}
-    match message.type:
-        case "tool_call":
-            return ConversationMessageResponse(
-                **common,
-                message_id=message.message_id,
-                tool_call_id=message.tool_call_id,
-                tool_name=message.tool_name,
-                args=message.args,
-                result=None if entry.result is None else entry.result.result,
-                is_error=message.is_error if entry.result is None else entry.result.is_error,
-            )
-        case "assistant_message":
-            cited = [CitationResponse.model_validate(each) for each in entry.citations]
-            return ConversationMessageResponse(
-                **common,
-                content=message.content,
-                message_id=message.message_id,
-                partial=message.partial,
-                **({"citations": cited} if cited else {}),
-            )
-        case "system_message":
-            return ConversationMessageResponse(**common, compaction=message.compaction)
-        case "user_message":
-            attached = [AttachmentResponse.model_validate(each) for each in message.attachments]
-            found = {"attachments": attached} if attached else {}
-            return ConversationMessageResponse(
-                **common, content=message.content, message_id=message.message_id, **found
-            )
 
 
 def _result(run: TurnRecord, totals: Mapping[str, RunTotals] | None) -> RunResultResponse:
@@ -243,4 +273,5 @@ def _result(run: TurnRecord, totals: Mapping[str, RunTotals] | None) -> RunResul
         error=run.error,
         finish_reason=run.finish_reason,
         cost_usd=None if totals is None else totals[run.key.run_id].cost_usd,
+        feedback=None if run.feedback is None else FeedbackResponse.model_validate(run.feedback),
     )

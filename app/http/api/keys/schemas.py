@@ -14,6 +14,7 @@ from app.requests.wire_models import InputModel, UtcMoment
 
 _DAY_S = 86_400
 _MAX_COUNT = 1_000_000
+_MAX_TOKENS = 1_000_000_000
 
 _Patterns = Annotated[
     list[Annotated[str, Field(pattern=PATTERN)]], Field(min_length=1, max_length=MAX_PATTERNS)
@@ -37,6 +38,7 @@ class KeyLimits(ResponseModel):
 
     requests_per_minute: int | None
     concurrent_runs: int | None
+    tokens_per_minute: int | None
 
 
 class ShownLabels(ResponseModel):
@@ -87,6 +89,7 @@ class NewLimits(InputModel):
 
     requests_per_minute: _Count | None = None
     concurrent_runs: _Count | None = None
+    tokens_per_minute: Annotated[int, Field(strict=True, ge=1, le=_MAX_TOKENS)] | None = None
 
 
 class KeyRequest(InputModel):
@@ -111,6 +114,7 @@ class KeyRequest(InputModel):
             models=self.models,
             requests_per_minute=limits.requests_per_minute,
             concurrent_runs=limits.concurrent_runs,
+            tokens_per_minute=limits.tokens_per_minute,
             labels=self.labels,
         )
 
@@ -122,4 +126,4 @@ class Rotation(InputModel):
 
 
 def _limits(terms: KeyTerms) -> KeyLimits:
-    return KeyLimits(requests_per_minute=terms.requests_per_minute, concurrent_runs=terms.concurrent_runs)
+    return KeyLimits.built_from(terms)

@@ -16,10 +16,10 @@ router = APIRouter(route_class=CheckedRoute, include_in_schema=False)
 
 
 class PageFiles(StaticFiles):
-    """The files of `app/web`, served with the security headers of pages."""
+    """The files of `app/web` and Swagger UI, served with the security headers of pages."""
 
     def __init__(self) -> None:
-        super().__init__(directory=WEB)
+        super().__init__(directory=WEB, packages=[("fastapi_offline", "static")])
 
     def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
         """The file of a path, which may be compressed."""
@@ -56,6 +56,20 @@ async def approvals_page(request: Request) -> Response:
 async def billing_page(request: Request) -> Response:
     """The billing page."""
     return await files.get_response("billing.html", request.scope)
+
+
+@router.get("/shared")
+async def shared_page(request: Request) -> Response:
+    """The page of a shared conversation, whose link has its token after `#`."""
+    response = await files.get_response("shared.html", request.scope)
+    response.headers["X-Robots-Tag"] = "noindex"
+    return response
+
+
+@router.get("/console")
+async def console_page(request: Request) -> Response:
+    """The console."""
+    return await files.get_response("console.html", request.scope)
 
 
 @router.get("/docs")

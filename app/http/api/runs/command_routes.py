@@ -10,6 +10,7 @@ from app.http.api.runs.command_schemas import (
     AnsweredQuestion,
     ChangedRun,
     DecidedPermission,
+    FeedbackRequest,
     Interruption,
     MessageToRun,
     PermissionDecision,
@@ -19,7 +20,7 @@ from app.http.api.runs.command_schemas import (
     SubmittedToolResult,
     ToolResultOfClient,
 )
-from app.http.api.runs.schemas import AcceptedRunResponse
+from app.http.api.runs.schemas import AcceptedRunResponse, FeedbackResponse
 from app.http.dependencies import Approver, IdempotencyKey, RunIdParam, ServicesDep, Writer, run_key
 from app.ids import new_uuid
 from app.runs.commands.records import AnswerQuestion, ChangeMode, Decide, Send, SubmitToolResult
@@ -140,3 +141,17 @@ async def change_run(
     command = ChangeMode(mode=body.permission_mode, may_loosen=caller.may("runs:approve"))
     await services.commands.submit(run_key(caller, run_id), command)
     return ChangedRun(run_id=run_id, permission_mode=body.permission_mode)
+
+
+@router.put("/feedback", dependencies=[small_body], summary="Rate a run's answer")
+async def give_feedback(
+    run_id: RunIdParam, body: FeedbackRequest, services: ServicesDep, caller: Writer
+) -> FeedbackResponse:
+    """Keep what a person thinks of the answer with the run, in place of earlier feedback.
+
+    It is deleted with the run's contents.
+    """
+    run = await services.runs.get(run_key(caller, run_id))
+    caller.require_reading(run.api_key_id, run.labels.end_user)
+    feedback = await services.runs.give_feedback(run.key, body.rating, body.note)
+    return FeedbackResponse.model_validate(feedback)

@@ -10,6 +10,7 @@ from app.http.response_model import ResponseModel
 from app.requests.messages import NewContent, Priority
 from app.requests.runs import PermissionMode
 from app.requests.wire_models import InputModel
+from app.runs.feedback.records import Rating
 
 
 class MessageToRun(InputModel):
@@ -94,6 +95,13 @@ class AnsweredQuestion(ResponseModel):
 
     run_id: str
     request_id: str
+
+
+class FeedbackRequest(InputModel):
+    """What a person thinks of the answer of a run; it replaces what was said before."""
+
+    rating: Rating
+    note: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
 
 
 class RunChange(InputModel):

@@ -10,6 +10,7 @@ from app.events import StopKind, StopState
 from app.executors.evidence import EvidenceType
 from app.http.response_model import Moment, Money, ResponseModel
 from app.requests.outcome import GraphFinal, RunStatus
+from app.runs.feedback.records import Rating
 from app.runs.records import RunRecord
 from app.usage.records import Meters
 from app.workspaces.records import HostTraffic
@@ -103,6 +104,14 @@ class HostTrafficResponse(ResponseModel):
     connections: int
 
 
+class FeedbackResponse(ResponseModel):
+    """What a person thinks of the answer of a run, and when they said it."""
+
+    rating: Rating
+    note: str | None
+    at: Moment
+
+
 class RunResponse(ResponseModel):
     """The current state of a run; `billing` is null for keys without `receipts:read`."""
 
@@ -131,6 +140,7 @@ class RunResponse(ResponseModel):
     end_user: str | None
     tags: Mapping[str, str] | None
     metadata: Annotated[Mapping[str, str] | None, Field(description="Null once the contents are deleted.")]
+    feedback: Annotated[FeedbackResponse | None, Field(description="Null once the contents are deleted.")]
 
     @classmethod
     def of(cls, run: RunRecord, totals: RunTotals | None, traffic: Sequence[HostTraffic]) -> "RunResponse":

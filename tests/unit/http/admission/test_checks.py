@@ -34,7 +34,8 @@ TEXT_BODY_PATHS = {
     "/v1/runs/{runId}/tool-results/{toolCallId}",
 }
 UNAUTHENTICATED_PATHS = {
-    *("/", "/approvals", "/billing", "/docs", "/openapi.json", "/healthz", "/readyz"),
+    *("/", "/approvals", "/billing", "/console", "/docs", "/shared", "/v1/shared"),
+    *("/openapi.json", "/healthz", "/readyz"),
     *(f"/v1/browser-session{path}" for path in ("", "/methods", "/oidc", "/oidc/callback")),
     "/.well-known/oauth-protected-resource/mcp",
 }

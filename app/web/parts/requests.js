@@ -28,12 +28,13 @@ import { html, useEffect, useState } from "../html.js";
 /**
  * Request these paths, and again whenever one changes: `{responses, about, problem, loading, retry}`.
  * While new requests are pending the old responses stay, and so does their `about`. A path of null gives null.
+ * With `everyMs` they are repeated while the page is visible and no dialog is open.
  * @template {Paths} const Requested
  * @template About
  * @param {Requested} paths
  * @param {About} about
  */
-export function useRequests(paths, about) {
+export function useRequests(paths, about, everyMs = 0) {
   const [state, setState] = useState(
     /** @type {RequestState<Responses<Requested>, About>} */
     ({ responses: null, about, problem: null, loading: true, requested: null }),
@@ -42,17 +43,39 @@ export function useRequests(paths, about) {
   const requested = JSON.stringify(paths);
   useEffect(() => {
     let isCurrent = true;
+    let timer = 0;
     setState((held) => ({ ...held, problem: null, loading: true }));
-    getAll(paths).then(
-      (responses) => isCurrent && setState({ responses, about, problem: null, loading: false, requested }),
-      (problem) => isCurrent && setState((held) => ({ ...held, problem, loading: false, requested })),
-    );
+    // A dialog would go with what it is about: it may say that this was deleted.
+    const isLeftAlone = () => everyMs > 0 && (document.hidden || document.querySelector("dialog[open]") !== null);
+    const request = async () => {
+      const found = isLeftAlone() ? {} : await outcomeOf(paths, about);
+      if (!isCurrent) return;
+      setState((held) => ({ ...held, ...(isLeftAlone() ? {} : found), loading: false, requested }));
+      if (everyMs > 0) timer = setTimeout(request, everyMs);
+    };
+    request();
     return () => {
       isCurrent = false;
+      clearTimeout(timer);
     };
-  }, [...paths, tries]);
+  }, [...paths, tries, everyMs]);
   // Until the effect has run, the shown responses belong to the previous paths.
   return { ...state, loading: state.loading || state.requested !== requested, retry: () => setTries(tries + 1) };
+}
+
+/**
+ * The responses, or why there are none.
+ * @template {Paths} Requested
+ * @template About
+ * @param {Requested} paths
+ * @param {About} about
+ */
+async function outcomeOf(paths, about) {
+  try {
+    return { responses: await getAll(paths), about, problem: null };
+  } catch (error) {
+    return { problem: /** @type {Error} */ (error) };
+  }
 }
 
 /**

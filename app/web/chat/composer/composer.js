@@ -1,22 +1,39 @@
-// The message field, the choice of a graph, and the buttons to send and stop.
+// The message field, the choice of an agent, and the buttons to send and stop.
 
-/** @import { RunState } from "../runs/run_state.js" */
-/** @import { Actions } from "./conversation.js" */
-/** @import { Graphs } from "./hooks.js" */
+/** @import { RunState } from "../../runs/run_state.js" */
+/** @import { Actions } from "../conversation.js" */
+/** @import { Graphs } from "../hooks.js" */
+/** @import { Attachments } from "./attachments.js" */
+/** @import { Choices } from "./choices.js" */
+/** @import { Draft } from "./drafts.js" */
 
-import { html, useEffect, useLayoutEffect, useRef, useState, withValue } from "../html.js";
-import { dollars } from "./cost.js";
-import { useForecast } from "./hooks.js";
+import { html, useEffect, useLayoutEffect, useRef, useState, withValue } from "../../html.js";
+import { dollars } from "../cost.js";
+import { useForecast } from "../hooks.js";
+import { AttachButton, AttachedFiles } from "./attachments.js";
+import { AgentChoice, RunOptions } from "./choices.js";
 
 /** @typedef {Actions & {send: NonNullable<Actions["send"]>}} WriterActions */
 
 /**
- * `actions.send(text)` resolves to whether it was sent; if not, the text is restored. `running` is the current run.
+ * `actions.send(text, files)` resolves to whether they were sent; if not, both are restored. `running` is the current run.
  * The field gets the focus with every new `conversation`.
- * @param {{conversation: string, graphs: Graphs, actions: WriterActions, running: RunState | undefined}} props
+ * @typedef {object} ComposerProps
+ * @property {string} conversation
+ * @property {Graphs} graphs
+ * @property {Choices} choices
+ * @property {Draft} draft
+ * @property {Attachments} attachments
+ * @property {WriterActions} actions
+ * @property {RunState | undefined} running
  */
-export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph }, actions, running }) {
-  const [text, setText] = useState("");
+
+/** @param {ComposerProps} props */
+export function Composer({ conversation, graphs, choices, draft, attachments, actions, running }) {
+  const { text, write } = draft;
+  const { files, ready } = attachments;
+  const { graphId } = graphs;
+  const graph = graphs.graphs?.find(({ id }) => id === graphId);
   const [sending, setSending] = useState(false);
   const forecast = useForecast(actions.forecasts ? graphId : null);
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
@@ -31,23 +48,34 @@ export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph 
     field.current.style.height = `${field.current.scrollHeight + 2}px`;
   }, [text]);
 
+  const canSend = Boolean((text.trim() || files.length) && ready && !sending && graphId);
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     const message = text.trim();
-    if (!message || sending || !graphId) return;
+    if (!canSend) return;
     setSending(true);
-    setText("");
+    write("");
     field.current?.focus();
-    if (!(await actions.send(message))) setText((since) => since || text);
+    const parts = files.flatMap(({ part, file }) => (part ? [{ part, name: file.name }] : []));
+    if (await actions.send(message, parts)) attachments.remove(files);
+    else if (!field.current?.value) write(text);
     setSending(false);
   };
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
   };
 
+  const onPaste = (/** @type {ClipboardEvent} */ event) => {
+    const pasted = event.clipboardData?.files;
+    if (!pasted?.length) return;
+    event.preventDefault();
+    attachments.add(pasted);
+  };
+
   return html`
     <form class="composer" onSubmit=${submit}>
       <div class="composer-box">
+        <${AttachedFiles} attachments=${attachments} />
         <label class="visually-hidden" for="message">Message</label>
         <textarea
           id="message"
@@ -56,20 +84,14 @@ export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph 
           value=${text}
           placeholder=${running ? "Send a message to the running agent" : "Write a message"}
           aria-describedby="composer-hint"
-          onInput=${withValue(setText)}
+          onInput=${withValue(write)}
           onKeyDown=${onKeyDown}
+          onPaste=${onPaste}
         ></textarea>
         <div class="composer-row">
-          <label class="composer-graph">
-            <span class="visually-hidden">Graph</span>
-            <select
-              value=${graphId ?? ""}
-              disabled=${!graphs?.length}
-              onChange=${withValue(chooseGraph)}
-            >
-              ${(graphs ?? []).map((graph) => html`<option value=${graph.id} selected=${graph.id === graphId}>${graph.id}</option>`)}
-            </select>
-          </label>
+          <${AttachButton} attachments=${attachments} />
+          <${AgentChoice} ...${graphs} />
+          ${graph && !running && html`<${RunOptions} graph=${graph} choices=${choices} />`}
           <span class="hint composer-hint" id="composer-hint">
             ${forecast && usual(forecast)}Enter sends, Shift+Enter starts a new line
           </span>
@@ -81,7 +103,7 @@ export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph 
             </button>
           `
           }
-          <button class="button button-primary" disabled=${!text.trim() || sending || !graphId}>Send</button>
+          <button class="button button-primary" disabled=${!canSend}>Send</button>
         </div>
       </div>
     </form>

@@ -1,0 +1,1 @@
+"""Limits of the tokens that keys use in a minute."""

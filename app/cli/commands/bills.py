@@ -1,0 +1,103 @@
+"""`runtally ledger` and `runtally statements`: read the database directly, also while a server uses it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from app.cli.errors import explained
+from app.cli.terminal import AsJson, Terminal, print_rows
+from app.platform.settings import Settings
+
+if TYPE_CHECKING:
+    from app.billing.ledger.records import ListedEntry
+    from app.billing.statements.records import StoredStatement
+    from app.http.response_model import ResponseModel
+    from app.ids import AccountId
+    from app.platform.db import Database
+
+_output = Terminal(highlight=False)
+
+Found = TypeVar("Found")
+
+Account = Annotated[str, typer.Argument(help="An account's name.")]
+Limit = Annotated[int, typer.Option(min=1, max=200, help="How many at most.")]
+
+
+def ledger(account: Account, *, limit: Limit = 50, as_json: AsJson = False) -> None:
+    """Print the latest changes of an account's credit, newest first, with the balance after each."""
+    from app.http.api.ledger.schemas import LedgerEntryResponse
+
+    async def entries(database: "Database", account_id: "AccountId") -> "Sequence[ListedEntry]":
+        from app.billing.ledger.service import LedgerEntries
+
+        return (await LedgerEntries(database).list_entries(account_id, limit=limit, cursor=None))[0]
+
+    with explained():
+        found = [LedgerEntryResponse.of(entry) for entry in asyncio.run(_of_account(account, entries))]
+    columns = ("created_at", "kind", "amount_usd", "balance_after_usd", "expires_at", "priority", "note")
+    _show(found, columns, as_json=as_json)
+
+
+def statements(
+    account: Account,
+    month: Annotated[str | None, typer.Argument(help="`YYYY-MM`; all months if omitted.")] = None,
+    *,
+    limit: Limit = 50,
+    pdf: Annotated[Path | None, typer.Option(help="Write the month's statement to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the statements of an account, newest first, or print that of a month."""
+    from app.http.api.statements.schemas import StatementResponse, StatementSummary
+
+    if pdf is not None and month is None:
+        raise typer.BadParameter("needs a month", param_hint="--pdf")
+
+    async def stored(database: "Database", account_id: "AccountId") -> "Sequence[StoredStatement]":
+        from app.billing.statements.service import Statements
+
+        if month is not None:
+            return [await Statements(database).get(account_id, month)]
+        return (await Statements(database).list_statements(account_id, before=None, limit=limit))[0]
+
+    with explained():
+        found = asyncio.run(_of_account(account, stored))
+    if pdf is not None:
+        from app.billing.statements.pdf import statement_pdf
+
+        pdf.write_bytes(statement_pdf(found[0]))
+    elif month is not None:
+        _output.print_json(data=_shown(StatementResponse.of(found[0])))
+    else:
+        columns = ("month", "opening_usd", "closing_usd", "made_at")
+        _show([StatementSummary.of(each) for each in found], columns, as_json=as_json)
+
+
+async def _of_account(account: str, find: "Callable[[Database, AccountId], Awaitable[Found]]") -> Found:
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database
+
+    async with attach_database(Settings.load()) as database:
+        return await find(database, (await Accounts(database).find_by_name(account)).id)
+
+
+def _show(found: "Sequence[ResponseModel]", columns: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        _output.print_json(data=[_shown(each) for each in found])
+        return
+    rows = (each.model_dump(mode="json") for each in found)
+    print_rows(
+        _output,
+        [{column.replace("_", " "): _text(row[column]) for column in columns} for row in rows],
+    )
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _shown(response: "ResponseModel") -> dict[str, Any]:
+    """As the API shows it."""
+    return response.model_dump(mode="json", by_alias=True)

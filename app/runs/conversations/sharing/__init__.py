@@ -1,0 +1,1 @@
+"""Links by which a conversation is read without signing in."""

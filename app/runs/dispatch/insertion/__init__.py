@@ -1,0 +1,1 @@
+"""Insertion of runs into the queue."""

@@ -1,0 +1,72 @@
+// What people read about graphs, their tools and their models.
+
+import { toolTitle } from "../messages.js";
+
+/** @typedef {Schemas["GraphResponse"]} Graph */
+/** @typedef {Schemas["ModelResponse"]} Model */
+/** @typedef {NonNullable<Graph["effort"]>} Effort */
+
+/** @type {Record<string, string>} */
+const PROVIDERS = { claude_agents: "Agent SDK", messages: "Messages API" };
+
+/** @type {Record<string, string>} */
+const NATIVE_TOOLS = {
+  Read: "read files",
+  Write: "write files",
+  Edit: "edit files",
+  Glob: "find files",
+  Grep: "search in files",
+  Bash: "run commands",
+};
+
+/** The lowest first. @type {Effort[]} */
+const EFFORTS = ["low", "medium", "high", "xhigh", "max"];
+
+/**
+ * Its icon and title; with its provider if there is another one of that title.
+ * @param {Graph} graph
+ * @param {Graph[]} graphs
+ */
+export function nameOf({ id, icon, title, provider }, graphs) {
+  const isAmbiguous = graphs.some((other) => other.title === title && other.id !== id);
+  const name = isAmbiguous ? `${title} · ${PROVIDERS[provider] ?? provider}` : title;
+  return icon ? `${icon} ${name}` : name;
+}
+
+/**
+ * What it can do, in words, each with the names of its tools.
+ * @param {Graph} graph
+ * @returns {{does: string, by: string}[]}
+ */
+export function abilitiesOf({ tools, nativeTools, web, agents, skills, questions }) {
+  const found = [
+    ...tools.map((id) => ({ does: toolTitle(id), by: id })),
+    ...nativeTools.map((name) => ({ does: NATIVE_TOOLS[name] ?? name, by: name })),
+  ];
+  if (web?.search) found.push({ does: "search the web", by: "web_search" });
+  if (web?.fetch) found.push({ does: "read web pages", by: "web_fetch" });
+  found.push(...skills.map((name) => ({ does: toolTitle(name.replaceAll("-", " ")), by: `skill ${name}` })));
+  if (agents.length > 0) found.push({ does: "share the work", by: agents.join(", ") });
+  if (questions) found.push({ does: "ask you", by: "AskUserQuestion" });
+  return found;
+}
+
+/**
+ * The model of that id, alias or role; null means the role `default`.
+ * @param {Model[]} models
+ * @param {string | null} name
+ */
+export function modelNamed(models, name) {
+  const wanted = name ?? "default";
+  return models.find(({ id, aliases, roles }) => id === wanted || aliases.includes(wanted) || roles.includes(wanted));
+}
+
+/**
+ * The efforts that a request may choose: a higher one would be lowered.
+ * @param {Graph} graph
+ * @param {Model | undefined} model
+ */
+export function effortsOf(graph, model) {
+  const most = graph.effort ?? model?.options.effort ?? "high";
+  return (model?.efforts ?? []).filter((effort) => EFFORTS.indexOf(effort) <= EFFORTS.indexOf(most));
+}

@@ -1,0 +1,34 @@
+// Tables: scrolled sideways, and copied as CSV.
+
+import { copyButton } from "./copy.js";
+
+/** What spreadsheets take for a formula; numbers are none. */
+const FORMULA = /^(?:[=@\t\r]|[+-](?![\d.,]+$))/;
+
+/** @param {HTMLTableElement} table */
+export function frameTable(table) {
+  const frame = document.createElement("div");
+  frame.className = "table";
+  const scroll = document.createElement("div");
+  scroll.className = "scroll-x";
+  // Scrolling elements must be reachable by keyboard.
+  scroll.tabIndex = 0;
+  table.replaceWith(frame);
+  scroll.append(table);
+  frame.append(
+    scroll,
+    copyButton("Copy as CSV", "Copy as CSV", () => csvOf(table)),
+  );
+}
+
+/** @param {HTMLTableElement} table */
+function csvOf(table) {
+  const lines = Array.from(table.rows, (row) => Array.from(row.cells, (cell) => field(cell.textContent)).join(","));
+  return `${lines.join("\r\n")}\r\n`;
+}
+
+/** @param {string} text */
+function field(text) {
+  const harmless = FORMULA.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
+}

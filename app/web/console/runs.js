@@ -1,0 +1,145 @@
+// The runs of the account: filtered, live, each with a link to its page.
+
+/** @import { Session } from "../shell.js" */
+/** @import { Query, Show } from "./view.js" */
+
+import { apiPath, post } from "../api.js";
+import { html } from "../html.js";
+import { formatExact, formatMoney, parseDollars } from "../money.js";
+import { Action } from "../parts/action.js";
+import { FilterFields } from "../parts/filter_fields.js";
+import { duration } from "../parts/format.js";
+import { useRequests } from "../parts/requests.js";
+import { badge, idOf, listed, Table, timeOf, usePages } from "../parts/table.js";
+import { linkToRun } from "./view.js";
+
+const EVERY_MS = 3000;
+const PAGE = 50;
+const STATUSES = /** @type {const} */ (["queued", "running", "waiting", "succeeded", "failed", "cancelled"]);
+
+/** @typedef {Schemas["RunResponse"]} Run */
+
+/** @param {{who: Session, query: Query, show: Show}} props */
+export function Runs({ who, query, show }) {
+  const mayReadCosts = who.may("receipts:read");
+  const names = useRequests([apiPath("/v1/graphs"), mayReadCosts ? apiPath("/v1/keys", { limit: 200 }) : null], null);
+  const [graphs, keys] = names.responses ?? [null, null];
+  const chosen = {
+    status: STATUSES.find((status) => status === query.status),
+    graphId: query.graphId,
+    model: query.model,
+    apiKeyId: query.apiKeyId,
+    endUser: query.endUser,
+    tag: query.tag,
+    stateKey: query.stateKey,
+    from: query.from,
+    to: query.to,
+  };
+  const pages = usePages((cursor) => apiPath("/v1/runs", { ...chosen, limit: PAGE, cursor }), EVERY_MS);
+  const optionsOf = (/** @type {string | undefined} */ value, /** @type {[string, string][]} */ named) => {
+    const isNamed = !value || named.some(([option]) => option === value);
+    return /** @type {[string, string][]} */ ([["", "any"], ...named, ...(isNamed ? [] : [[value, value]])]);
+  };
+  const filters = [
+    {
+      name: "status",
+      label: "Status",
+      options: optionsOf(
+        "",
+        STATUSES.map((status) => [status, status]),
+      ),
+    },
+    {
+      name: "graphId",
+      label: "Graph",
+      options: optionsOf(
+        query.graphId,
+        (graphs?.items ?? []).map(({ id }) => [id, id]),
+      ),
+    },
+    { name: "model", label: "Model" },
+    ...(mayReadCosts
+      ? [
+          {
+            name: "apiKeyId",
+            label: "API key",
+            options: optionsOf(
+              query.apiKeyId,
+              (keys?.items ?? []).map(({ id, name, prefix }) => [id, name ?? `${prefix}…`]),
+            ),
+          },
+        ]
+      : []),
+    { name: "endUser", label: "End user" },
+    { name: "tag", label: "Tag", placeholder: "team:search" },
+    { name: "stateKey", label: "Conversation" },
+    { name: "from", label: "From (UTC)", isTime: true },
+    { name: "to", label: "To (UTC)", isTime: true },
+  ];
+  return html`
+    <${FilterFields} filters=${filters} values=${query} choose=${show} />
+    ${listed(pages, {
+      of: "runs",
+      none: "No run matches.",
+      show: (items) => html`<${Table}
+        caption="Runs, newest first"
+        rowKey="runId"
+        items=${items}
+        columns=${columnsFor(who, pages.page.retry)}
+      />`,
+    })}
+  `;
+}
+
+/** @param {Session} who @param {() => void} reload */
+function columnsFor(who, reload) {
+  const mayReadCosts = who.may("receipts:read");
+  return [
+    { label: "Accepted", show: (/** @type {Run} */ run) => timeOf(run.createdAt) },
+    { label: "Run", show: (/** @type {Run} */ run) => idOf(run.runId, mayReadCosts && linkToRun(run.runId)) },
+    { label: "Status", show: (/** @type {Run} */ run) => html`${badge(run.status)} ${run.final?.error}` },
+    { label: "Graph", show: (/** @type {Run} */ run) => run.graphId },
+    { label: "Model", show: (/** @type {Run} */ run) => run.model },
+    {
+      label: "End user, tags",
+      show: (/** @type {Run} */ run) =>
+        [run.endUser, ...Object.entries(run.tags ?? {}).map(([name, value]) => `${name}:${value}`)]
+          .filter(Boolean)
+          .join(" · "),
+    },
+    {
+      label: "Ran",
+      isNumber: true,
+      show: (/** @type {Run} */ run) => (run.startedAt && run.endedAt ? duration(run.startedAt, run.endedAt) : "–"),
+    },
+    mayReadCosts && {
+      label: "Cost",
+      isNumber: true,
+      show: (/** @type {Run} */ run) => run.billing && costOf(run.billing.costUsd),
+    },
+    who.may("runs:write") && {
+      label: "Actions",
+      show: (/** @type {Run} */ run) => run.endedAt === null && html`<${Cancel} run=${run} done=${reload} />`,
+    },
+  ];
+}
+
+/** @param {string} costUsd */
+function costOf(costUsd) {
+  const cost = parseDollars(costUsd);
+  return html`<span title=${formatExact(cost)}>${formatMoney(cost)}</span>`;
+}
+
+/** @param {{run: Run, done: () => void}} props */
+function Cancel({ run: { runId, graphId }, done }) {
+  return html`<${Action}
+    label="Cancel"
+    about=${runId}
+    title="Cancel this run?"
+    words=${`The run of ${graphId} is stopped and ends as cancelled. What the model has said so far stays, and is charged.`}
+    submit="Cancel the run"
+    isDestructive
+    send=${() => post(apiPath("/v1/runs/{runId}/cancel", { runId }), undefined)}
+    done=${done}
+  />`;
+}

@@ -1,0 +1,97 @@
+// The health of the server, and for operators the processes and the queue of the fleet.
+
+/** @import { Session } from "../shell.js" */
+
+import { apiPath } from "../api.js";
+import { html } from "../html.js";
+import { loaded, useRequests } from "../parts/requests.js";
+import { badge, idOf, Table, timeOf } from "../parts/table.js";
+
+const EVERY_MS = 5000;
+const GOOD = ["ok", "signed", "unsigned", "unused", "unknown"];
+
+/** @typedef {Schemas["FleetWorkerResponse"]} Worker */
+/** @typedef {Schemas["AccountQueueResponse"]} Queue */
+
+/** @param {{who: Session}} props */
+export function Server({ who }) {
+  const health = useRequests([apiPath("/readyz"), apiPath("/healthz")], null, EVERY_MS);
+  return html`
+    <section class="card" aria-labelledby="health-title">
+      <h2 id="health-title">Health</h2>
+      ${loaded(health, {
+        what: "the health of the server",
+        show: ([ready, alive]) => html`
+          <dl class="facts">
+            <div><dt>Release</dt><dd>${alive.version}</dd></div>
+            ${Object.entries(ready)
+              .filter(([, value]) => value !== null)
+              .map(
+                ([name, value]) =>
+                  html`<div><dt>${wordsOf(name)}</dt><dd>${typeof value === "string" && GOOD.includes(value) ? badge(value, "succeeded") : badge(String(value), "failed")}</dd></div>`,
+              )}
+          </dl>
+        `,
+      })}
+    </section>
+    ${who.may("admin") && html`<${Fleet} />`}
+  `;
+}
+
+/** @param {string} name like `readDatabase` */
+function wordsOf(name) {
+  const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  return words[0].toUpperCase() + words.slice(1);
+}
+
+function Fleet() {
+  return loaded(useRequests([apiPath("/v1/fleet")], null, EVERY_MS), {
+    what: "the fleet",
+    show: ([{ workers, totals, accounts }]) => html`
+      <section class="card" aria-labelledby="fleet-title">
+        <h2 id="fleet-title">Processes</h2>
+        <dl class="facts">
+          <div><dt>Places</dt><dd>${totals.places}, ${totals.placesFree} free</dd></div>
+          <div><dt>Running</dt><dd>${totals.runsRunning}</dd></div>
+          <div><dt>Ready</dt><dd>${totals.runsReady}${totals.oldestReadySeconds !== null && `, the oldest since ${Math.round(totals.oldestReadySeconds)} s`}</dd></div>
+          <div><dt>Held</dt><dd>${totals.runsHeld.turn} for a turn, ${totals.runsHeld.limit} at a limit, ${totals.runsHeld.startTime} until their time</dd></div>
+        </dl>
+        <${Table}
+          caption="Processes"
+          rowKey="processId"
+          items=${workers}
+          columns=${[
+            { label: "Process", show: (/** @type {Worker} */ { processId }) => idOf(processId) },
+            { label: "Role", show: (/** @type {Worker} */ { role }) => role },
+            { label: "Release", show: (/** @type {Worker} */ { version }) => version },
+            {
+              label: "State",
+              show: (/** @type {Worker} */ { state, isAlive }) => badge(state, isAlive ? "succeeded" : "failed"),
+            },
+            { label: "Places", isNumber: true, show: (/** @type {Worker} */ { places }) => places },
+            { label: "Running", isNumber: true, show: (/** @type {Worker} */ { running }) => running },
+            { label: "Last heartbeat", show: (/** @type {Worker} */ { lastHeartbeatAt }) => timeOf(lastHeartbeatAt) },
+            { label: "Started", show: (/** @type {Worker} */ { startedAt }) => timeOf(startedAt) },
+          ]}
+        />
+      </section>
+      ${
+        accounts.length > 0 &&
+        html`<section class="card" aria-labelledby="queue-title">
+        <h2 id="queue-title">Unfinished runs by account</h2>
+        <${Table}
+          caption="Unfinished runs by account"
+          rowKey="accountId"
+          items=${accounts}
+          columns=${[
+            { label: "Account", show: (/** @type {Queue} */ { account }) => account },
+            { label: "Ready", isNumber: true, show: (/** @type {Queue} */ { ready }) => ready },
+            { label: "Held", isNumber: true, show: (/** @type {Queue} */ { held }) => held },
+            { label: "Running", isNumber: true, show: (/** @type {Queue} */ { running }) => running },
+          ]}
+        />
+      </section>`
+      }
+    `,
+  });
+}

@@ -1,0 +1,49 @@
+// Fields that filter a list.
+
+import { html, useEffect, useState, withValue } from "../html.js";
+import { apiMoment, inputMoment } from "./form.js";
+
+/** @typedef {{name: string, label: string, options?: readonly (readonly [string, string])[], isTime?: boolean, placeholder?: string}} Filter */
+
+/**
+ * `values` are by name; times are those of the API.
+ * @param {{filters: readonly Filter[], values: Record<string, string | undefined>, choose: (changes: Record<string, string>) => void}} props
+ */
+export function FilterFields({ filters, values, choose }) {
+  return html`
+    <div class="filters" role="group" aria-label="Filters">
+      ${filters.map((filter) => html`<label class="field" key=${filter.name}><span>${filter.label}</span><${Control} filter=${filter} value=${values[filter.name] ?? ""} choose=${choose} /></label>`)}
+    </div>
+  `;
+}
+
+/** @param {{filter: Filter, value: string, choose: (changes: Record<string, string>) => void}} props */
+function Control({ filter: { name, options, isTime, placeholder = "any" }, value, choose }) {
+  // What is being typed stays while a live list is shown again.
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  if (options) {
+    return html`
+      <select value=${value} onChange=${withValue((chosen) => choose({ [name]: chosen }))}>
+        ${options.map(([option, label]) => html`<option value=${option}>${label}</option>`)}
+      </select>
+    `;
+  }
+  if (isTime) {
+    return html`<input
+      type="datetime-local"
+      value=${inputMoment(text)}
+      onInput=${withValue(setText)}
+      onChange=${withValue((chosen) => choose({ [name]: apiMoment(chosen) }))}
+    />`;
+  }
+  return html`<input
+    value=${text}
+    placeholder=${placeholder}
+    autocapitalize="off"
+    autocomplete="off"
+    spellcheck=${false}
+    onInput=${withValue(setText)}
+    onChange=${withValue((chosen) => choose({ [name]: chosen.trim() }))}
+  />`;
+}

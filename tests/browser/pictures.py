@@ -1,0 +1,72 @@
+"""`python -m tests.browser.pictures`: draws the pictures of the documents anew, from the demo."""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+
+from playwright.async_api import Page, ViewportSize, async_playwright
+
+from tests.architecture.tree import ROOT
+from tests.browser.conftest import ARGUMENTS
+
+PICTURES = ROOT / "docs" / "pictures"
+_SIZE = ViewportSize(width=1280, height=720)
+_NAMES = {"chat": "/", "billing": "/billing", "console": "/console"}
+
+
+async def draw() -> None:
+    """Run the demo, and photograph its pages."""
+    with tempfile.TemporaryDirectory() as directory:
+        demo = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "app", "demo", "--port", "0"),
+            cwd=directory,
+            env={"PATH": os.environ["PATH"], "HOME": directory, "PYTHONPATH": str(ROOT)},
+            stdin=DEVNULL,
+            stdout=PIPE,
+        )
+        assert demo.stdout is not None
+        printed: dict[str, str] = {}
+        async for line in demo.stdout:
+            name, _, value = line.decode().strip().partition("  ")
+            printed[name] = value.strip()
+            if name.startswith("Serving until"):
+                break
+        try:
+            await _photograph(printed["URL"], printed["API key"])
+        finally:
+            demo.terminate()
+            await demo.wait()
+
+
+async def _photograph(url: str, key: str) -> None:
+    PICTURES.mkdir(exist_ok=True)
+    async with async_playwright() as playwright:
+        chromium = shutil.which("chromium")
+        browser = await playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        context = await browser.new_context(base_url=url, viewport=_SIZE, color_scheme="light")
+        response = await context.request.post("/v1/browser-session", data={"apiKey": key})
+        assert response.ok, response.status
+        page = await context.new_page()
+        for name, path in _NAMES.items():
+            await page.goto(path)
+            await page.wait_for_load_state("networkidle")
+            if name == "chat":
+                await _ask(page)
+            await page.screenshot(path=Path(PICTURES / f"{name}.png"))
+        await browser.close()
+
+
+async def _ask(page: Page) -> None:
+    """Have the agent call a tool."""
+    await page.get_by_role("textbox", name="Message").fill("What time is it in Tokyo?")
+    await page.keyboard.press("Enter")
+    await page.get_by_text("Is there anything else?").last.wait_for()
+    await page.get_by_role("button", name="Stop").wait_for(state="hidden")
+
+
+if __name__ == "__main__":
+    asyncio.run(draw())

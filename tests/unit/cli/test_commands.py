@@ -1,0 +1,66 @@
+"""What all commands have in common."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from app.cli.main import app
+
+PRINT_NO_FACTS = {
+    "api",
+    "approvals allow",
+    "approvals deny",
+    "batches results",
+    "batches run",
+    "chain export",
+    "chain keygen",
+    "chain public-keys",
+    "connect",
+    "demo",
+    "export focus",
+    "import",
+    "init",
+    "mcp import",
+    "mcp login",
+    "migrate",
+    "profile",
+    "serve",
+    "sql-role",
+    "worker",
+}
+"""They print files, PEM, lines of JSON, a URL, or that something is done."""
+
+
+def commands_of(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:
+    """Each command's path and options."""
+    if not isinstance(command, TyperGroup):
+        yield path, {option for parameter in command.params for option in parameter.opts}
+        return
+    for name, each in command.commands.items():
+        yield from commands_of(each, f"{path} {name}".strip())
+
+
+def test_every_command_that_prints_facts_prints_them_as_json() -> None:
+    commands = dict(commands_of(typer.main.get_command(app)))
+
+    assert {path for path, options in commands.items() if "--json" not in options} == PRINT_NO_FACTS
+
+
+def test_what_a_command_logs_is_not_part_of_what_it_prints() -> None:
+    program = """
+import contextlib, structlog, sys
+from app.__main__ import main
+sys.argv = ["runtally", "--version"]
+with contextlib.suppress(SystemExit):
+    main()
+structlog.get_logger().warning("something.happened")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.startswith("runtally ")
+    assert "something.happened" not in done.stdout
+    assert "something.happened" in done.stderr
