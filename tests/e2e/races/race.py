@@ -216,5 +216,13 @@ class Race:
                     return
         reading.whole = True
 
+    def forgotten(self) -> set[str | None]:
+        """The conversations that were deleted."""
+        return {
+            self.chat_of(self.runs[each.run_id])
+            for each in self.answers
+            if isinstance(each.act, Act) and each.act.what == "forget" and each.status == 204
+        }
+
     def _http(self, door: int) -> httpx.AsyncClient:
         return self.arena.doors[door % len(self.arena.doors)].http

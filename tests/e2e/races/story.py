@@ -22,6 +22,8 @@ class Ended:
     events: list[dict[str, Any]]
     ids: list[int]
     receipts: list[dict[str, Any]]
+    is_deleted: bool
+    """What it said was deleted with its conversation; what it cost stays."""
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         """Its events of a type."""
@@ -30,6 +32,10 @@ class Ended:
 
 def faults_of(race: Race, run: Ended) -> Iterator[str]:
     """What is wrong with a run that has ended."""
+    if run.is_deleted:
+        if race.chat_of(race.runs[run.run_id]) not in race.forgotten():
+            yield "deleted, but not its conversation"
+        return
     for check in (_told, _consent, _stops):
         yield from check(run)
     yield from _deeds(race, run)
