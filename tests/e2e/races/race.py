@@ -206,7 +206,8 @@ class Race:
         headers = {"Last-Event-ID": str(after)} if after else {}
         async with self._http(door).stream(method, path, json=post, headers=headers) as response:
             if response.status_code != httpx.codes.OK:
-                body = json.loads(await response.aread())
+                content = await response.aread()
+                body = json.loads(content) if content else None
                 self.answers.append(Answered(act, run_id, response.status_code, body))
                 return
             self.answers.append(Answered(act, run_id, response.status_code))

@@ -89,8 +89,10 @@ def _stops(run: Ended) -> Iterator[str]:
     if states and states[-1][1] != "stopped":
         yield f"never stopped: {states}"
     shown = run.shown["interruption"]
-    if (shown and (shown["kind"], shown["state"])) != (states[-1] if states else None):
-        yield f"told {states}, shown {shown}"
+    # A cancellation is stored first: a run that ends in this moment does not hear of it.
+    came_too_late = shown and shown["state"] == "requested" and run.shown["status"] != "cancelled"
+    if (shown and (shown["kind"], shown["state"])) != (states[-1] if states else None) and not came_too_late:
+        yield f"told {states}, shown {shown}, {run.shown['status']}"
 
 
 def _deeds(race: Race, run: Ended) -> Iterator[str]:

@@ -40,7 +40,7 @@ async def confusion(race: Race, runs: Mapping[str, Ended]) -> AsyncIterator[str]
 def _meeting(race: Race, earlier: Any, later: Any) -> Iterator[str]:
     before, then = earlier["run_id"], later["run_id"]
     if later["started_at"] < earlier["ended_at"]:
-        yield f"{then} has started before {before} has ended"
+        yield f"{then} has started {later['started_at']}, {before} has ended {earlier['ended_at']}"
     times = {
         name: [asked.at for asked in race.arena.asked if asked.run_id == name] for name in (before, then)
     }

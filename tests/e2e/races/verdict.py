@@ -23,7 +23,7 @@ ALLOWED: dict[str, dict[int, set[str | None]]] = {
         422: {"invalid_request"},
     },
     "leave": {200: {None}, 404: {"run_not_found"}},
-    "join": {200: {None}, 404: {"run_not_found"}},
+    "join": {200: {None}, 204: {None}, 404: {"run_not_found"}, 410: {"run_deleted"}},
     "forget": {204: {None}, 404: {"session_not_found"}, 409: {"session_busy"}},
 }
 """What a request may be answered."""
