@@ -372,7 +372,7 @@ ENDED = f"""
                skills = CAST(:skills AS json), parked = NULL,
                final = CAST(:final AS json), held_for = NULL,
                -- The process's clock may be ahead of this one: no event is later than the run's end.
-               ended_at = greatest(now(), to_timestamp(CAST(:latest AS bigint) / 1000.0)),
+               ended_at = greatest(clock_timestamp(), to_timestamp(CAST(:latest AS bigint) / 1000.0)),
                -- A run that called no model costs nothing, so its request is not stored for it; but in a
                -- conversation the next one may have to pass its message on.
                request = CASE WHEN state_key IS NULL AND coalesce(:never_called, started_at IS NULL)
