@@ -23,6 +23,7 @@ import { ApiError, apiPath, remove } from "./api.js";
 import { useSessions } from "./conversations/sessions.js";
 import { html, useState } from "./html.js";
 import { answer, decide } from "./runs/answers.js";
+import { resultOf } from "./runs/evidence.js";
 import { startPage } from "./shell.js";
 
 /** @param {{who: Session}} props */
@@ -106,6 +107,7 @@ function ConversationPane({ conversation, graphs, choices, attachments, drawer, 
         conversation=${conversation}
         drawer=${drawer}
         remove=${actions.remove && turns.length > 0 && (() => setConfirming(true))}
+        keepsFiles=${turns.some(({ graphId }) => graphs.graphs?.find(({ id }) => id === graphId)?.keepsFiles)}
       />
       <${Scroll} conversation=${conversation}>
         ${
@@ -168,10 +170,13 @@ function actionsOn(conversation, { who, graphs, choices, attachments, sessions, 
   const decideOn = who.may("runs:approve")
     ? (turn, { requestId }, decision) => decide(turn.run.runId, requestId, decision)
     : null;
+  /** @type {Actions["findResult"]} */
+  const findResult = who.may("runs:audit") ? (turn, toolCallId) => resultOf(turn.runId, toolCallId) : null;
   if (!who.may("runs:write"))
     return {
       nameOfAgent,
       loadEvents,
+      findResult,
       send: null,
       retry: null,
       stop: null,
@@ -225,6 +230,7 @@ function actionsOn(conversation, { who, graphs, choices, attachments, sessions, 
   return {
     nameOfAgent,
     loadEvents,
+    findResult,
     send,
     retry: (turn) => (turn.attachments?.length ? replace(turn, undefined) : send(turn.question ?? "", [])),
     stop: () => conversation.stop().catch(errors.fail),

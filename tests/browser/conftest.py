@@ -75,6 +75,10 @@ async def site(
     )
     if shutil.which("bwrap") and shutil.which("socat"):
         workshop.settings(directory, "approve: [state_change]")
+        (directory / "graphs" / "keeper.md").write_text(
+            "---\ndescription: Keeps files.\nnative_tools: [Write, Edit, Bash]\n"
+            "workspace: {keep: conversation}\n---\nEdit files.\n"
+        )
     async with in_its_own_task(served) as world, a_site(world, model, browser) as site:
         yield site
     await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -1,17 +1,18 @@
 // The arguments of a tool call: as JSON or as the change of a file, and in a form.
 
+/** @import { Line } from "./files/diff.js" */
+
 import { html, withValue } from "../html.js";
+import { Diff, changed, marked } from "./files/diff.js";
 import { readable } from "./markdown.js";
 import { isObject } from "./messages.js";
 import { Value } from "./text.js";
 
 /** Of longer texts nothing is compared. */
 const MOST_CHARS = 50_000;
-const CONTEXT_LINES = 3;
 const ONE_LINE = 80;
 
 /** @typedef {Record<string, unknown>} Args */
-/** What a line is: `-` removed, `+` added, a blank unchanged. @typedef {{mark: "-" | "+" | " ", text: string}} Line */
 
 /** @param {{args: unknown}} props */
 export function Arguments({ args }) {
@@ -21,10 +22,7 @@ export function Arguments({ args }) {
   return html`
     <div class="value" tabindex="0" role="group" aria-label="Arguments">
       <p class="diff-path plain-mono">${readable(path)}</p>
-      <pre class="diff plain-mono">${lines.map(
-        ({ mark, text }, index) =>
-          html`<${mark === "-" ? "del" : mark === "+" ? "ins" : "span"} key=${index}>${readable(`${mark} ${text}`)}<//>`,
-      )}</pre>
+      <${Diff} lines=${lines} />
       ${Object.keys(others).length > 0 && html`<pre class="plain plain-mono">${readable(JSON.stringify(others, null, 2))}</pre>`}
     </div>
   `;
@@ -106,34 +104,4 @@ function changeOf(args) {
   }
   if (typeof content !== "string" || before !== undefined || after !== undefined) return null;
   return content.length > MOST_CHARS ? null : { path, lines: marked("+", content.split("\n")), others };
-}
-
-/**
- * The lines between those that both texts begin and end with, and some of these.
- * @param {string} before
- * @param {string} after
- * @returns {Line[]}
- */
-function changed(before, after) {
-  const [old, now] = [before.split("\n"), after.split("\n")];
-  const shorter = Math.min(old.length, now.length);
-  let start = 0;
-  while (start < shorter && old[start] === now[start]) start += 1;
-  let end = 0;
-  while (end < shorter - start && old.at(-1 - end) === now.at(-1 - end)) end += 1;
-  return [
-    ...marked(" ", old.slice(Math.max(0, start - CONTEXT_LINES), start)),
-    ...marked("-", old.slice(start, old.length - end)),
-    ...marked("+", now.slice(start, now.length - end)),
-    ...marked(" ", old.slice(old.length - end, old.length - Math.max(0, end - CONTEXT_LINES))),
-  ];
-}
-
-/**
- * @param {Line["mark"]} mark
- * @param {string[]} texts
- * @returns {Line[]}
- */
-function marked(mark, texts) {
-  return texts.map((text) => ({ mark, text }));
 }

@@ -3,12 +3,14 @@
 /** @import { Html } from "../html.js" */
 /** @import { Item, Permission, ToolItem } from "../runs/run_state.js" */
 /** @import { Decision } from "../runs/answers.js" */
+/** @import { CallResult } from "../runs/evidence.js" */
 /** @import { Args } from "./tool_arguments.js" */
 
 import { ApiError } from "../api.js";
 import { Component, html, useState, withValue } from "../html.js";
 import { readable } from "./markdown.js";
 import { apiProblem, isObject, toolProblem, toolTitle } from "./messages.js";
+import { ModelResult } from "./model_result.js";
 import { Value } from "./text.js";
 import { ArgumentFields, Arguments } from "./tool_arguments.js";
 
@@ -23,6 +25,7 @@ const AGENT = "Agent";
  * @property {boolean} live
  * @property {Decide | null} decide null if it is not allowed
  * @property {(() => Promise<void>) | false} loadEvents false if they are loaded
+ * @property {(() => Promise<CallResult | null>) | null} findResult what only the model has got; null if it is not allowed
  * @property {(items: Item[]) => Html} inside draws the items of its subagent
  */
 
@@ -34,7 +37,7 @@ export class ToolCall extends Component {
   }
 
   /** @param {ToolCallProps} props */
-  render({ item, live, decide, loadEvents, inside }) {
+  render({ item, live, decide, loadEvents, findResult, inside }) {
     const waits = live && item.permission !== null && item.permission.decision === null;
     return html`
       <details class="tool" open=${waits || (item.items.length > 0 && !item.ended)} data-state=${stateOf(item, live)}>
@@ -58,11 +61,16 @@ export class ToolCall extends Component {
           }
           ${item.ended && item.isError && html`<p class="problem">${toolProblem(item.result)}</p>`}
           ${item.ended && !item.isError && html`<${Result} result=${item.result} />`}
+          ${item.ended && isHidden(item) && findResult && html`<${ModelResult} name=${item.name} find=${findResult} />`}
         </div>
       </details>
     `;
   }
 }
+
+/** Whether clients get nothing of the result: what native tools return is for the model only. @param {ToolItem} item */
+const isHidden = ({ result, isError }) =>
+  result === null || (isObject(result) && Object.keys(result).every((key) => isError && key === "error"));
 
 /** @param {{result: unknown}} props */
 function Result({ result }) {

@@ -548,6 +548,7 @@ export interface components {
             allowSystemMessages: boolean;
             clientTools: boolean;
             clientToolNames: string | null;
+            keepsFiles: boolean;
             questions: boolean;
             maxTurns: number | null;
             maxBudgetUsd: string | null;
