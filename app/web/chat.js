@@ -26,6 +26,8 @@ import { answer, decide } from "./runs/answers.js";
 import { resultOf } from "./runs/evidence.js";
 import { startPage } from "./shell.js";
 
+const TITLE_MS = 5000;
+
 /** @param {{who: Session}} props */
 function ChatPage({ who }) {
   const errors = useProblem();
@@ -34,7 +36,11 @@ function ChatPage({ who }) {
   const sessions = useSessions(errors.fail);
   const drawer = useDrawer();
   const { conversation, announcement, go } = useConversation({
-    onRunEnd: sessions.list,
+    onRunEnd: ({ turns }) => {
+      sessions.list();
+      // A model may find a title once the first question is answered.
+      if (turns.length === 1) setTimeout(sessions.list, TITLE_MS);
+    },
     onLoad: ({ turns }) => {
       const last = turns.findLast((turn) => turn.graphId);
       if (last) graphs.chooseGraph(last.graphId);
@@ -48,6 +54,8 @@ function ChatPage({ who }) {
     drawer.hide();
     go(key);
   };
+  const listed = sessions.groups.flatMap(({ items }) => items).find(({ stateKey }) => stateKey === conversation.key);
+  const title = listed?.title ?? conversation.title;
   const actions = actionsOn(conversation, { who, graphs, choices, attachments, sessions, errors, open });
   return html`
     <div class="chat">
@@ -61,7 +69,7 @@ function ChatPage({ who }) {
       />
       ${drawer.shown && html`<div class="backdrop" onClick=${drawer.close}></div>`}
       <${ConversationPane}
-        ...${{ conversation, graphs, choices, attachments, drawer, actions, announcement }}
+        ...${{ conversation, title, graphs, choices, attachments, drawer, actions, announcement }}
         problem=${errors.problem}
       />
     </div>
@@ -71,6 +79,7 @@ function ChatPage({ who }) {
 /**
  * @param {object} props
  * @param {Conversation} props.conversation
+ * @param {string | null} props.title
  * @param {Graphs} props.graphs
  * @param {Choices} props.choices
  * @param {Attachments} props.attachments
@@ -79,7 +88,17 @@ function ChatPage({ who }) {
  * @param {string} props.problem
  * @param {string} props.announcement
  */
-function ConversationPane({ conversation, graphs, choices, attachments, drawer, actions, problem, announcement }) {
+function ConversationPane({
+  conversation,
+  title,
+  graphs,
+  choices,
+  attachments,
+  drawer,
+  actions,
+  problem,
+  announcement,
+}) {
   const [isConfirming, setConfirming] = useState(false);
   const draft = useDraft(conversation.key, keyOfUrl() ?? "new");
   const { turns } = conversation;
@@ -105,6 +124,7 @@ function ConversationPane({ conversation, graphs, choices, attachments, drawer, 
     >
       <${Head}
         conversation=${conversation}
+        name=${title}
         drawer=${drawer}
         remove=${actions.remove && turns.length > 0 && (() => setConfirming(true))}
         keepsFiles=${turns.some(({ graphId }) => graphs.graphs?.find(({ id }) => id === graphId)?.keepsFiles)}

@@ -8,6 +8,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 import { dollars } from "./cost.js";
 import { FilesButton } from "./files/panel.js";
 import { activityOf } from "./messages.js";
+import { useWaitingNotices } from "./notices.js";
 
 const NEAR_THE_END_PX = 80;
 
@@ -16,13 +17,11 @@ const NEAR_THE_END_PX = 80;
 /**
  * Title and cost. `remove` is null if the conversation cannot be deleted; `drawer` opens the list; `keepsFiles`: it
  * has files from turn to turn.
- * @param {{conversation: Conversation, drawer: Drawer, remove: (() => void) | null, keepsFiles: boolean}} props
+ * @param {{conversation: Conversation, name: string | null, drawer: Drawer, remove: (() => void) | null, keepsFiles: boolean}} props
  */
-export function Head({ conversation, drawer, remove, keepsFiles }) {
-  const title = conversation.title ?? (conversation.turns.length ? conversation.key : "New conversation");
-  useEffect(() => {
-    document.title = `${title} – Runtally`;
-  }, [title]);
+export function Head({ conversation, name, drawer, remove, keepsFiles }) {
+  const title = name ?? (conversation.turns.length ? conversation.key : "New conversation");
+  useWaitingNotices(conversation, title);
   return html`
     <header class="conversation-head">
       <button

@@ -13,6 +13,13 @@ const MOST_CHARS = 50_000;
 const ONE_LINE = 80;
 
 /** @typedef {Record<string, unknown>} Args */
+/**
+ * What is read of JSON schemas.
+ * @typedef {{type?: string, enum?: unknown[], description?: string, anyOf?: Shape[]}} Shape
+ * @typedef {{properties?: Record<string, Shape>, required?: string[]}} ArgsSchema
+ * @typedef {{kind: "boolean" | "choice" | "number" | "string" | "json", hint: string, isLong?: boolean,
+ *   choices?: (string | boolean)[]}} ArgField
+ */
 
 /** @param {{args: unknown}} props */
 export function Arguments({ args }) {
@@ -29,17 +36,21 @@ export function Arguments({ args }) {
 }
 
 /**
- * A field for each argument; `original` says of which type it is.
- * @param {{original: Args, args: Args, change: (args: Args) => void}} props
+ * A field for each argument that the call has, and for each that the tool takes besides; `original` are those of the
+ * call, `schema` is what the tool takes, if that is known.
+ * @param {{original: Args, args: Args, schema: ArgsSchema | null, change: (args: Args) => void}} props
  */
-export function ArgumentFields({ original, args, change }) {
+export function ArgumentFields({ original, args, schema, change }) {
+  const shapes = schema?.properties ?? {};
+  const names = [...new Set([...Object.keys(original), ...Object.keys(shapes)])];
   return html`
-    ${Object.entries(original).map(
-      ([name, before]) => html`
+    ${names.map(
+      (name) => html`
         <${ArgumentField}
           key=${name}
           name=${name}
-          before=${before}
+          field=${fieldOf(original[name], shapes[name])}
+          isOptional=${schema !== null && !schema.required?.includes(name)}
           value=${args[name]}
           set=${(/** @type {unknown} */ value) => change({ ...args, [name]: value })}
         />
@@ -48,43 +59,84 @@ export function ArgumentFields({ original, args, change }) {
   `;
 }
 
-/** @param {{name: string, before: unknown, value: unknown, set: (value: unknown) => void}} props */
-function ArgumentField({ name, before, value, set }) {
-  switch (typeof before) {
+/**
+ * What a field takes: of several shapes the first that is not null.
+ * @param {unknown} before
+ * @param {Shape} [shape]
+ * @returns {ArgField}
+ */
+function fieldOf(before, shape = {}) {
+  const one = shape.anyOf?.find(({ type }) => type !== "null") ?? shape;
+  const hint = one.description ?? shape.description ?? "";
+  const given = before === undefined || before === null ? one.type : typeof before;
+  if (one.enum?.every((choice) => typeof choice === "string") && (given === "string" || given === undefined)) {
+    return { kind: "choice", choices: /** @type {string[]} */ (one.enum), hint };
+  }
+  if (given === "boolean" && typeof before !== "boolean") return { kind: "choice", choices: [true, false], hint };
+  if (given === "boolean" || given === "string") return { kind: given, hint, isLong: isLong(before) };
+  return { kind: given === "number" || given === "integer" ? "number" : "json", hint };
+}
+
+/** @param {unknown} text */
+const isLong = (text) => typeof text === "string" && (text.includes("\n") || text.length > ONE_LINE);
+
+/** @param {{name: string, field: ArgField, isOptional: boolean, value: unknown, set: (value: unknown) => void}} props */
+function ArgumentField({ name, field, isOptional, value, set }) {
+  const label = html`<span>${name}${isOptional && html` <span class="hint">optional</span>`}</span>`;
+  const hint = field.hint && html`<span class="hint">${readable(field.hint)}</span>`;
+  const nothing = isOptional ? undefined : "";
+  const write = withValue((text) => set(text === "" ? nothing : text));
+  switch (field.kind) {
     case "boolean":
       return html`
         <label class="option">
-          <input type="checkbox" checked=${value} onChange=${() => set(!value)} /><span>${name}</span>
+          <input type="checkbox" checked=${value} onChange=${() => set(!value)} /><span>${label} ${hint}</span>
+        </label>
+      `;
+    case "choice":
+      return html`
+        <label class="field">
+          ${label}
+          <select
+            value=${String(value ?? "")}
+            onChange=${withValue((text) => set(field.choices?.find((choice) => String(choice) === text) ?? nothing))}
+          >
+            <option value="">–</option>
+            ${field.choices?.map((choice) => html`<option value=${String(choice)}>${readable(String(choice))}</option>`)}
+          </select>
+          ${hint}
         </label>
       `;
     case "number":
       return html`
         <label class="field">
-          <span>${name}</span>
+          ${label}
           <input
             type="number"
             step="any"
             value=${value}
-            onInput=${withValue((text) => set(text === "" ? "" : Number(text)))}
+            onInput=${withValue((text) => set(text === "" ? nothing : Number(text)))}
           />
+          ${hint}
         </label>
       `;
     case "string":
       return html`
         <label class="field">
-          <span>${name}</span>
+          ${label}
           ${
-            before.includes("\n") || before.length > ONE_LINE
-              ? html`<textarea rows="6" value=${value} onInput=${withValue(set)}></textarea>`
-              : html`<input value=${value} onInput=${withValue(set)} />`
+            field.isLong
+              ? html`<textarea rows="6" value=${value} onInput=${write}></textarea>`
+              : html`<input value=${value ?? ""} onInput=${write} />`
           }
+          ${hint}
         </label>
       `;
     default:
       return html`
         <div class="field">
-          <span>${name} <span class="hint">can be changed as JSON</span></span>
-          <${Value} value=${value} label=${name} />
+          <span>${label} <span class="hint">can be changed as JSON</span></span>
+          ${value !== undefined && html`<${Value} value=${value} label=${name} />`}
         </div>
       `;
   }

@@ -4,7 +4,7 @@
 /** @import { Item, Permission, ToolItem } from "../runs/run_state.js" */
 /** @import { Decision } from "../runs/answers.js" */
 /** @import { CallResult } from "../runs/evidence.js" */
-/** @import { Args } from "./tool_arguments.js" */
+/** @import { Args, ArgsSchema } from "./tool_arguments.js" */
 
 import { ApiError } from "../api.js";
 import { Component, html, useState, withValue } from "../html.js";
@@ -17,12 +17,14 @@ import { ArgumentFields, Arguments } from "./tool_arguments.js";
 const AGENT = "Agent";
 
 /** @typedef {(permission: Permission, decision: Decision) => Promise<void>} Decide */
+/** @typedef {(permission: Permission) => Promise<ArgsSchema | null>} FindSchema null if it is not known */
 
 /**
  * @typedef {object} ToolCallProps
  * @property {ToolItem} item a tool call of a `RunState`
  * @property {number | undefined} version it is drawn again when this changes
  * @property {boolean} live
+ * @property {FindSchema} findSchema
  * @property {Decide | null} decide null if it is not allowed
  * @property {(() => Promise<void>) | false} loadEvents false if they are loaded
  * @property {(() => Promise<CallResult | null>) | null} findResult what only the model has got; null if it is not allowed
@@ -37,7 +39,7 @@ export class ToolCall extends Component {
   }
 
   /** @param {ToolCallProps} props */
-  render({ item, live, decide, loadEvents, findResult, inside }) {
+  render({ item, live, decide, findSchema, loadEvents, findResult, inside }) {
     const waits = live && item.permission !== null && item.permission.decision === null;
     return html`
       <details class="tool" open=${waits || (item.items.length > 0 && !item.ended)} data-state=${stateOf(item, live)}>
@@ -48,7 +50,7 @@ export class ToolCall extends Component {
           <span class="tool-state">${stateWords(item, live)}</span>
         </summary>
         <div class="tool-body">
-          ${waits && decide && html`<${Consent} name=${item.name} permission=${item.permission} decide=${decide} />`}
+          ${waits && decide && html`<${Consent} name=${item.name} permission=${item.permission} decide=${decide} findSchema=${findSchema} />`}
           ${waits && !decide && html`<p class="notice">It waits for a decision, which your API key is not allowed to make.</p>`}
           ${!waits && html`<h3>Arguments</h3><${Arguments} args=${item.args} />`}
           ${item.permission?.changed && html`<p class="hint">A person has changed the arguments.</p>`}
@@ -90,15 +92,28 @@ function LoadEvents({ loadEvents }) {
   `;
 }
 
-/** @param {{name: string, permission: Permission, decide: Decide}} props */
-export function Consent({ name, permission, decide }) {
+/**
+ * `findSchema` finds what the tool takes, once the arguments are to be changed.
+ * @param {{name: string, permission: Permission, decide: Decide, findSchema: FindSchema}} props
+ */
+export function Consent({ name, permission, decide, findSchema }) {
   const original = permission.args;
   const [fields, setFields] = useState(/** @type {Args | null} */ (null));
+  const [schema, setSchema] = useState(/** @type {ArgsSchema | null} */ (null));
   const [text, setText] = useState(/** @type {string | null} */ (null));
   const [message, setMessage] = useState("");
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
 
+  const change = async (/** @type {Args} */ args) => {
+    setFields(args);
+    try {
+      setSchema(await findSchema(permission));
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      setProblem(apiProblem(error));
+    }
+  };
   /** @param {Decision["decision"]} decision */
   const decider = (decision) => (/** @type {{currentTarget: HTMLElement}} */ event) =>
     submit(decision, event.currentTarget);
@@ -131,7 +146,7 @@ export function Consent({ name, permission, decide }) {
         text === null &&
         (fields === null
           ? html`<${Arguments} args=${original} />`
-          : html`<${ArgumentFields} original=${original} args=${fields} change=${setFields} />`)
+          : html`<${ArgumentFields} original=${original} args=${fields} schema=${schema} change=${setFields} />`)
       }
       ${
         text !== null &&
@@ -168,7 +183,7 @@ export function Consent({ name, permission, decide }) {
           text === null &&
           (fields === null && isObject(original)
             ? html`
-              <button type="button" class="button button-plain" onClick=${() => setFields(original)}>
+              <button type="button" class="button button-plain" onClick=${() => change(original)}>
                 Change the arguments
               </button>
             `

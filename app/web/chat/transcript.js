@@ -7,6 +7,7 @@
 /** @import { Item, Permission, TextItem, UserItem } from "../runs/run_state.js" */
 
 import { Component, html } from "../html.js";
+import { schemaOf } from "../runs/answers.js";
 import { AnswerEnd } from "./answers/actions.js";
 import { Asked, AttachmentNames } from "./answers/asked.js";
 import { Changed } from "./files/panel.js";
@@ -65,6 +66,7 @@ function Items({ items, turn, actions }) {
               ((/** @type {Permission} */ permission, /** @type {Decision} */ decision) =>
                 decide(turn, permission, decision))
             }
+            findSchema=${(/** @type {Permission} */ { requestId }) => schemaOf(turn.runId, requestId)}
             findResult=${findResult && (() => findResult(turn, item.id))}
             loadEvents=${!turn.hasEvents && (() => actions.loadEvents(turn))}
             inside=${(/** @type {Item[]} */ within) => html`<${Items} items=${within} turn=${turn} actions=${actions} />`}
