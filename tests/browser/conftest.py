@@ -67,7 +67,11 @@ async def site(
     admin = await asyncpg.connect(postgres)
     await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
     model, url = Model(), postgres.rpartition("/")[0] + f"/{name}"
-    served = a_world(directory, url, named_by_caller(model), **office.settings(directory))
+    settings = {**office.settings(directory), "RUNTALLY_TOOLS": "tests.e2e.office,tests.browser.rooms"}
+    served = a_world(directory, url, named_by_caller(model), **settings)
+    (directory / "graphs" / "booker.md").write_text(
+        "---\ndescription: Books.\ntools: [rooms__book]\napprove: [external_side_effect]\n---\nBook.\n"
+    )
     (directory / "graphs" / "lead.md").write_text(_LEAD)
     (directory / "graphs" / "asker.md").write_text("---\ndescription: Asks.\nquestions: true\n---\nAsk.\n")
     (directory / "graphs" / "thrifty.md").write_text(

@@ -89,7 +89,7 @@ class Titles:
             model=self.model,
             limits=RunLimits.of(max_turns=1, timeout_s=_TIMEOUT_S),
             end_user=labels["end_user"],
-            tags=_with_purpose(labels["tags"]),
+            tags=with_purpose(labels["tags"]),
         )
 
     async def _make(self, runs: RunService, untitled: _Untitled) -> None:
@@ -121,7 +121,7 @@ class Titles:
                 await delete_contents(tx, run)
 
 
-def _with_purpose(tags: dict[str, str] | None) -> dict[str, Any]:
+def with_purpose(tags: dict[str, str] | None) -> dict[str, Any]:
     """The tags of the first run, and that of titles while there is room for it."""
     own = tags or {}
     return own if len(own) >= MAX_TAGS else PURPOSE | own

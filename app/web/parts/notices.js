@@ -48,7 +48,7 @@ export function NoticeButton() {
     }
   };
   return html`
-    <div>
+    <div class="who-notices">
       <button type="button" class="button button-small" aria-pressed=${isOn ? "true" : "false"} onClick=${change}>
         Notify me while this page is hidden
       </button>
