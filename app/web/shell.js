@@ -4,6 +4,7 @@
 
 import { ApiError, apiPath, apiUrl, get, onSignedOut, post, remove } from "./api.js";
 import { html, render, useEffect, useRef, useState } from "./html.js";
+import { NoticeButton } from "./parts/notices.js";
 
 const PAGES = [
   { name: "chat", label: "Chat", href: "./", needs: "runs:read" },
@@ -11,6 +12,8 @@ const PAGES = [
   { name: "billing", label: "Billing", href: "./billing", needs: "receipts:read" },
   { name: "console", label: "Console", href: "./console", needs: "receipts:read" },
 ];
+/** The pages that tell of something while they are hidden. */
+const NOTICES = ["chat", "approvals"];
 /** Scopes that `admin` includes. */
 const OF_ADMIN = ["metrics:read", "keys:write", "budgets:write"];
 const BROWSER_SESSION = apiPath("/v1/browser-session");
@@ -161,6 +164,7 @@ function TopBar({ name, who, signOut }) {
             <dt>Signed in until</dt>
             <dd>${new Date(who.expiresAt).toLocaleString()}</dd>
           </dl>
+          ${NOTICES.includes(name) && html`<${NoticeButton} />`}
           <button type="button" class="button" onClick=${signOut}>Sign out</button>
         </div>
       </details>
