@@ -3,6 +3,7 @@
 from app.http.admission.checks import literal_paths
 from app.http.ag_ui.routes import router as ag_ui
 from app.http.ai_sdk.routes import router as ai_sdk
+from app.http.anthropic.limit_routes import router as spend_limits
 from app.http.anthropic.routes import router as anthropic
 from app.http.api.accounts.routes import router as accounts
 from app.http.api.alarms.routes import router as alarms
@@ -47,7 +48,8 @@ from app.http.openai.routes import router as openai
 
 ROUTERS = (
     *(runs, commands, approvals, batches, schedules, files, conversations, shares),
-    *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, mcp, mcp_metadata, anthropic),
+    *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, mcp, mcp_metadata),
+    *(anthropic, spend_limits),
     *(managed_agents, managed_sessions, managed_events),
     *(
         receipts,
