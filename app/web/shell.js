@@ -10,6 +10,8 @@ const PAGES = [
   { name: "approvals", label: "Approvals", href: "./approvals", needs: "runs:read" },
   { name: "billing", label: "Billing", href: "./billing", needs: "receipts:read" },
   { name: "console", label: "Console", href: "./console", needs: "receipts:read" },
+  // Reached by a link alone.
+  { name: "device", label: "", href: "./device", needs: "external:write" },
 ];
 /** Scopes that `admin` includes. */
 const OF_ADMIN = ["metrics:read", "keys:write", "budgets:write"];
@@ -26,7 +28,7 @@ const PROBLEMS = /** @type {Record<string, string>} */ ({
 
 /** @typedef {Schemas["BrowserSessionResponse"]} SessionResponse */
 /** @typedef {SessionResponse & {may: (scope: string) => boolean}} Session */
-/** @typedef {{name: "chat" | "approvals" | "billing" | "console", Page: (props: {who: Session}) => Html}} PageProps */
+/** @typedef {{name: "chat" | "approvals" | "billing" | "console" | "device", Page: (props: {who: Session}) => Html}} PageProps */
 
 /** The session before it is known whether there is one, which null means. */
 const UNKNOWN = undefined;
@@ -129,11 +131,13 @@ function TopBar({ name, who, signOut }) {
     <header class="top">
       <span class="brand"><img src="./assets/icon.svg" alt="" width="22" height="22" />Runtally</span>
       <nav aria-label="Pages">
-        ${pagesOf(who).map(
-          (page) => html`
+        ${pagesOf(who)
+          .filter(({ label }) => label !== "")
+          .map(
+            (page) => html`
             <a href=${page.href} aria-current=${page.name === name ? "page" : undefined}>${page.label}</a>
           `,
-        )}
+          )}
       </nav>
       <details class="who" onKeyDown=${closeOnEscape}>
         <summary>
