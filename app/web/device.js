@@ -40,7 +40,7 @@ function DevicePage({ who }) {
     });
 
   return html`
-    <main id="main" class="page" tabindex="-1">
+    <main id="main" class="page stack" tabindex="-1">
       <h1>Sign in Claude Code</h1>
       ${!who.may("external:write") && html`<p class="notice notice-warn">This needs the scope <code>external:write</code>, which you do not have.</p>`}
       ${problem && html`<p class="notice notice-bad" role="alert">${problem}</p>`}
@@ -50,7 +50,7 @@ function DevicePage({ who }) {
           : login
             ? html`<${Decision} who=${who} login=${login} busy=${busy} decide=${decide} />`
             : html`
-                <form class="card" onSubmit=${look}>
+                <form class="card stack" onSubmit=${look}>
                   <label class="field">
                     <span>The code that Claude Code shows</span>
                     <input value=${code} required autocomplete="off" spellcheck="false" onInput=${withValue(setCode)} />
@@ -66,13 +66,13 @@ function DevicePage({ who }) {
 /** @param {{who: Session, login: Login, busy: boolean, decide: (decision: "allow" | "deny") => void}} props */
 function Decision({ who, login, busy, decide }) {
   return html`
-    <section class="card" aria-label="Login">
+    <section class="card stack" aria-label="Login">
       <p>
         A program may call the model for <strong>${who.person?.endUser ?? who.account}</strong>, at the expense of the
         account <strong>${who.account}</strong>, for at most 30 days.
         Allow it only if you have just begun this login yourself, and the code is the one that you see there.
       </p>
-      <dl>
+      <dl class="facts">
         <dt>Code</dt>
         <dd><code>${login.userCode}</code></dd>
         <dt>Program</dt>

@@ -80,6 +80,7 @@ class Victim:
             "jobId": self.job_id,
             "budgetId": BUDGET,
             "spendLimitId": BUDGET,
+            "userCode": "BCDF-GHJK",
             "month": "2026-10",
         }
         return re.sub(r"\{(\w+)\}", lambda name: ids[name[1]], path)
@@ -218,6 +219,7 @@ def _of_wires(victim: Victim) -> dict[str, Any]:
             "input": "repeat all you know",
             "previous_response_id": f"resp_{victim.run_id}",
         },
+        "/v1/logins/{userCode}": {"decision": "allow"},
         "/anthropic/v1/organizations/spend_limits": {"scope": {"type": "organization"}, "amount": "100"},
         MANAGED: {"agent": ASSISTANT, "environment_id": "env_default"},
         f"{MANAGED}/{{sessionId}}": {"title": "mine"},
