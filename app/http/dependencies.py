@@ -146,6 +146,14 @@ async def approvals_page(request: Request, location: Location) -> str:
 ApprovalsPage: TypeAlias = Annotated[str, Depends(approvals_page)]
 
 
+async def base_url(request: Request, location: Location) -> str:
+    """The URL of this server, by the address that the client has used."""
+    return f"{str(request.base_url).removesuffix('/')}{location('')}"
+
+
+BaseUrl: TypeAlias = Annotated[str, Depends(base_url)]
+
+
 async def shared_page(request: Request, location: Location) -> str:
     """The URL of the page that shows a shared conversation, by the address that the client has used."""
     return f"{str(request.base_url).removesuffix('/')}{location('/shared')}"

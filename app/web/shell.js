@@ -11,6 +11,8 @@ const PAGES = [
   { name: "approvals", label: "Approvals", href: "./approvals", needs: "runs:read" },
   { name: "billing", label: "Billing", href: "./billing", needs: "receipts:read" },
   { name: "console", label: "Console", href: "./console", needs: "receipts:read" },
+  // Reached by a link alone.
+  { name: "device", label: "", href: "./device", needs: "external:write" },
 ];
 /** The pages that tell of something while they are hidden. */
 const NOTICES = ["chat", "approvals"];
@@ -29,7 +31,7 @@ const PROBLEMS = /** @type {Record<string, string>} */ ({
 
 /** @typedef {Schemas["BrowserSessionResponse"]} SessionResponse */
 /** @typedef {SessionResponse & {may: (scope: string) => boolean}} Session */
-/** @typedef {{name: "chat" | "approvals" | "billing" | "console", Page: (props: {who: Session}) => Html}} PageProps */
+/** @typedef {{name: "chat" | "approvals" | "billing" | "console" | "device", Page: (props: {who: Session}) => Html}} PageProps */
 
 /** The session before it is known whether there is one, which null means. */
 const UNKNOWN = undefined;
@@ -132,11 +134,13 @@ function TopBar({ name, who, signOut }) {
     <header class="top">
       <span class="brand"><img src="./assets/icon.svg" alt="" width="22" height="22" />Runtally</span>
       <nav aria-label="Pages">
-        ${pagesOf(who).map(
-          (page) => html`
+        ${pagesOf(who)
+          .filter(({ label }) => label !== "")
+          .map(
+            (page) => html`
             <a href=${page.href} aria-current=${page.name === name ? "page" : undefined}>${page.label}</a>
           `,
-        )}
+          )}
       </nav>
       <details class="who" onKeyDown=${closeOnEscape}>
         <summary>
