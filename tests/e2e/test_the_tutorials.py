@@ -9,12 +9,11 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.architecture.tree import ROOT
+from tests.architecture.test_sentences import TUTORIALS
 from tests.e2e.reader import Reader, a_reader
 
 pytestmark = pytest.mark.long
 
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 _BLOCK = re.compile(r"^```(\S+) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SHOP = ["runtally init shop", "cd shop"]
 _BEGUN_WITH = {
@@ -68,11 +67,3 @@ async def follow(reader: Reader, language: str, options: str, text: str) -> None
     else:
         assert language == "sh"
         await reader.prepares(text)
-
-
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_no_sentence_of_a_tutorial_is_long(page: Path) -> None:
-    text = re.sub(r"^#.*$", "", _BLOCK.sub("", page.read_text("utf-8")), flags=re.MULTILINE)
-    sentences = re.split(r"(?<=[.:?])\s+", " ".join(re.sub(r"\]\([^)]*\)", "]", text).split()))
-
-    assert [sentence for sentence in sentences if len(sentence.split()) > 30] == []
