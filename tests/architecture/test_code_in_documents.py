@@ -1,6 +1,6 @@
 """Code blocks of documents: shell, Python, YAML and TOML can be parsed, and what they name exists.
 
-Executed are the tutorials (tests/e2e), quick starts (tests/clients) and SQL (tests/integration). JSON is parsed
+Executed are tutorials (tests/e2e), quick starts (tests/clients) and SQL (tests/integration). JSON is parsed
 beside this file. Not checked: blocks without a language, and JavaScript outside quick starts and tutorials.
 """
 
