@@ -24,6 +24,7 @@ from app.http.api.exports.routes import router as exports
 from app.http.api.files.routes import router as files
 from app.http.api.fleet.routes import router as fleet
 from app.http.api.generate.routes import router as generate
+from app.http.api.guide.routes import router as guide
 from app.http.api.health.routes import router as health
 from app.http.api.keys.routes import router as keys
 from app.http.api.ledger.routes import router as ledger
@@ -72,7 +73,7 @@ ROUTERS = (
         webhooks,
         catalogs,
     ),
-    *(health, fleet, metrics, browser_session, person_sign_in, logins, pages),
+    *(health, fleet, metrics, browser_session, person_sign_in, logins, pages, guide),
 )
 
 WORKER_ROUTERS = (health, metrics)
