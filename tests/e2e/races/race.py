@@ -109,7 +109,9 @@ class Race:
         except TimeoutError:
             self.hung.append(f"{work} hangs")
         except httpx.HTTPError as error:
-            self.hung.append(f"{work} was not answered: {error!r}")
+            # A stream breaks off when what it is read from is deleted.
+            if not (isinstance(error, httpx.RemoteProtocolError) and self.forgotten()):
+                self.hung.append(f"{work} was not answered: {error!r}")
 
     async def _start(self, run_id: str, run: Run) -> None:
         await asyncio.sleep(run.at_ms / 1000)
