@@ -12,6 +12,9 @@ _APP: Final = Path(__file__).parents[3]
 _INSTALLED: Final = _APP / "docs"
 """Where a wheel has the documents, compressed; a checkout and an image have them beside the package."""
 
+LAYOUT: Final = _APP / "web" / "guide.html"
+"""What is around a page."""
+
 _SETTINGS: Final = ".env.example"
 _PART: Final = re.compile(r"\*\*(.+?)\*\*:?(.*?)(?=^\*\*|\Z)", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)")

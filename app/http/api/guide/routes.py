@@ -13,10 +13,9 @@ from fastapi import APIRouter, Response
 
 from app.errors import NotFound
 from app.http.admission.checks import CheckedRoute
-from app.http.api.guide.pages import guide_pages
+from app.http.api.guide.pages import LAYOUT, guide_pages
 from app.http.api.guide.rendering import RenderedPage, address_of, render
 from app.http.api.pages.headers import PAGE_HEADERS
-from app.http.api.pages.routes import WEB
 
 _HEADERS: Final = {**PAGE_HEADERS, "Content-Encoding": "gzip"}
 """Every browser reads gzip, and the pages' scripts come in nothing else."""
@@ -54,7 +53,7 @@ def _page(name: str) -> bytes:
     page, names = guide_pages()[name], list(guide_pages())
     root = "../" * (name.count("/") + 2 if name else 1)
     rendered, place = render(page, root), names.index(name)
-    layout = Template((WEB / "guide.html").read_text("utf-8"))
+    layout = Template(LAYOUT.read_text("utf-8"))
     html = layout.substitute(
         root=root,
         title=escape(page.title),
