@@ -1,7 +1,5 @@
 from collections.abc import Iterator
 
-import pytest
-
 from app.http.admission.checks import SMALL_BODY_BYTES, TEXT_BODY_BYTES, CheckedRoute, literal_paths
 from app.http.routers import ROUTERS
 
@@ -36,7 +34,7 @@ TEXT_BODY_PATHS = {
 UNAUTHENTICATED_PATHS = {
     "/anthropic/.well-known/oauth-authorization-server",
     *(f"/anthropic/oauth/{name}" for name in ("device_authorization", "token", "revoke")),
-    *("/", "/approvals", "/billing", "/console", "/docs", "/shared", "/v1/shared"),
+    *("/", "/approvals", "/billing", "/console", "/device", "/docs", "/shared", "/v1/shared"),
     *("/openapi.json", "/healthz", "/readyz"),
     *(f"/v1/browser-session{path}" for path in ("", "/methods", "/oidc", "/oidc/callback")),
     "/.well-known/oauth-protected-resource/mcp",
