@@ -73,14 +73,10 @@ function Decision({ who, login, busy, decide }) {
         Allow it only if you have just begun this login yourself, and the code is the one that you see there.
       </p>
       <dl class="facts">
-        <dt>Code</dt>
-        <dd><code>${login.userCode}</code></dd>
-        <dt>Program</dt>
-        <dd>${login.client || "without a name"}</dd>
-        <dt>Address</dt>
-        <dd>${login.address ?? "unknown"}</dd>
-        <dt>Begun</dt>
-        <dd>${new Date(login.createdAt).toLocaleString()}</dd>
+        <div><dt>Code</dt><dd><code>${login.userCode}</code></dd></div>
+        <div><dt>Program</dt><dd>${login.client || "without a name"}</dd></div>
+        <div><dt>Address</dt><dd>${login.address ?? "unknown"}</dd></div>
+        <div><dt>Begun</dt><dd>${new Date(login.createdAt).toLocaleString()}</dd></div>
       </dl>
       <div class="row">
         <button type="button" class="button button-primary" disabled=${busy} onClick=${() => decide("allow")}>Allow</button>

@@ -20,7 +20,7 @@ from app.http.openapi.document import ERRORS
 from app.platform.audit.records import Actor
 
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
-_MAX_BYTES: Final = 16_384
+_MAX_BYTES: Final = 4096
 _MAX_FIELDS: Final = 20
 _DEVICE_CODE: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _REFRESH: Final = "refresh_token"
