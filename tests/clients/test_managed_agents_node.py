@@ -1,4 +1,4 @@
-"""The provider's own client for Node, unmodified, at our sessions: its base URL and key are the only change."""
+"""The provider's own client for Node, unmodified, at our sessions: only its base URL and key are set."""
 
 import json
 from pathlib import Path
