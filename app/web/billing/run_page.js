@@ -47,7 +47,7 @@ export function RunPage({ runId, who, view }) {
             ${
               receipts.items.length === 0
                 ? html`<p class="empty">Nothing was charged.</p>`
-                : html`<${ReceiptTable} receipts=${receipts.items} caption="Receipts of this run, oldest first" />`
+                : html`<${ReceiptTable} receipts=${receipts.items} caption="Receipts of this run, oldest first" ofRun />`
             }
           </section>
         `,
