@@ -61,16 +61,24 @@ Admin: TypeAlias = Annotated[Principal, Depends(RequireScopes("admin"))]
 MetricsReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("metrics:read"))]
 
 
-async def _chosen_account(
+async def _named_account(
     services: ServicesDep,
     caller: Annotated[Principal, Depends(request_principal)],
     account: Annotated[
         str | None, Query(description="Its name; by default the key's. Others need `admin`.")
     ] = None,
+) -> AccountId | None:
+    return None if account is None else (await services.accounts.find_visible(caller, account)).id
+
+
+NamedAccount: TypeAlias = Annotated[AccountId | None, Depends(_named_account)]
+"""The account that the parameter `account` names."""
+
+
+async def _chosen_account(
+    caller: Annotated[Principal, Depends(request_principal)], named: NamedAccount
 ) -> AccountId:
-    if account is None:
-        return caller.account_id
-    return (await services.accounts.find_visible(caller, account)).id
+    return named or caller.account_id
 
 
 OfAccount: TypeAlias = Annotated[AccountId, Depends(_chosen_account)]
