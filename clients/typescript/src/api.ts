@@ -73,7 +73,7 @@ export interface components {
             toolCallId: string | null;
             toolName: string | null;
             args: components["schemas"]["JsonValue"];
-            /** @description Of the arguments, for keys with `runs:approve`; null for tools that are not this server's. */
+            /** @description Of the arguments, for keys with `runs:approve`; null for tools of others. */
             inputSchema: {
                 [key: string]: unknown;
             } | null;
