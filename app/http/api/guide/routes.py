@@ -9,6 +9,7 @@ from itertools import groupby
 from string import Template
 from typing import Final
 
+from anyio import to_thread
 from fastapi import APIRouter, Response
 
 from app.errors import NotFound
@@ -28,23 +29,23 @@ class GuidePageNotFound(NotFound):
 
 
 @router.get("/docs/guide")
-def guide() -> Response:
+async def guide() -> Response:
     """The contents of the guide."""
-    return Response(_page(""), media_type="text/html", headers=_HEADERS)
+    return Response(await to_thread.run_sync(_page, ""), media_type="text/html", headers=_HEADERS)
 
 
 @router.get("/docs/guide/search.json")
-def guide_search() -> Response:
+async def guide_search() -> Response:
     """What the search looks through: each page with its sections."""
-    return Response(_search_index(), media_type="application/json", headers=_HEADERS)
+    return Response(await to_thread.run_sync(_search_index), media_type="application/json", headers=_HEADERS)
 
 
 @router.get("/docs/guide/{name:path}")
-def guide_page(name: str) -> Response:
+async def guide_page(name: str) -> Response:
     """A page of the guide."""
     if not name or name not in guide_pages():
         raise GuidePageNotFound
-    return Response(_page(name), media_type="text/html", headers=_HEADERS)
+    return Response(await to_thread.run_sync(_page, name), media_type="text/html", headers=_HEADERS)
 
 
 @cache
