@@ -16,6 +16,7 @@ from tests.e2e.test_a_graph_gives_work_to_subagents import graphs as lead_graphs
 from tests.e2e.test_a_person_consents import decide
 from tests.e2e.workshop import EDITOR, answered, bash, calling, results
 from tests.e2e.workshop import settings as the_editor
+from tests.graph_files import graph_files
 from tests.patience import until_shown
 from tests.programs import require
 from tests.unit.tools.extensions.packages import install
@@ -49,10 +50,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Insta
 
 
 def postman(directory: Path, *head: str) -> dict[str, Any]:
-    (directory / "graphs").mkdir()
     lines = "\n".join(["description: Sends letters.", "tools: [post__send]", *head])
-    (directory / "graphs" / "postman.md").write_text(f"---\n{lines}\n---\nSend letters.\n")
-    return {"RUNTALLY_GRAPHS_DIR": directory / "graphs", "RUNTALLY_TOOLS": HERE}
+    graphs = graph_files(directory, postman=f"---\n{lines}\n---\nSend letters.\n")
+    return {**graphs, "RUNTALLY_TOOLS": HERE}
 
 
 def to(name: str) -> ToolUse:

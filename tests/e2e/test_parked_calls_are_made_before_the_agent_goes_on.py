@@ -28,6 +28,7 @@ from tests.e2e.test_a_graph_gives_work_to_subagents import HEAD, LEAD, delegatin
 from tests.e2e.test_a_person_consents import decide
 from tests.e2e.test_the_agent_asks import COLOR, answer, of_type
 from tests.e2e.the_bill import bill, wire
+from tests.graph_files import graph_files
 from tests.patience import until_shown
 
 CLERK = "claude_agents:clerk"
@@ -38,17 +39,14 @@ BOB, EVE = [{"to": f"{name}@example.org", "text": f"Hello {name}"} for name in (
 
 def settings(directory: Path) -> dict[str, Any]:
     """A graph whose agent may ask, sends mail if a person allows it, and takes tools of its client."""
-    graphs = directory / "graphs"
-    graphs.mkdir(exist_ok=True)
-    (graphs / "clerk.md").write_text(
-        "---\ndescription: Writes.\ntools: [office__send_mail, core__get_current_time]\n"
-        "approve: [external_side_effect]\n---\nWrite.\n"
+    graphs = graph_files(
+        directory,
+        clerk="---\ndescription: Writes.\ntools: [office__send_mail, core__get_current_time]\n"
+        "approve: [external_side_effect]\n---\nWrite.\n",
+        asker="---\ndescription: Asks.\ntools: [office__send_mail]\napprove: [external_side_effect]\n"
+        "questions: true\nclient_tools: true\n---\nAsk.\n",
     )
-    (graphs / "asker.md").write_text(
-        "---\ndescription: Asks.\ntools: [office__send_mail]\napprove: [external_side_effect]\n"
-        "questions: true\nclient_tools: true\n---\nAsk.\n"
-    )
-    return {"RUNTALLY_TOOLS": "tests.e2e.office", "RUNTALLY_GRAPHS_DIR": graphs, **PARK_AFTER}
+    return {"RUNTALLY_TOOLS": "tests.e2e.office", **graphs, **PARK_AFTER}
 
 
 @every_agent
@@ -168,8 +166,8 @@ async def test_a_call_of_a_subagent_keeps_waiting_with_its_process(
     open_world: OpenWorld, tmp_path: Path
 ) -> None:
     """What a subagent has done could not be taken up by another process."""
-    chosen = settings(tmp_path)
-    (tmp_path / "graphs" / "lead.md").write_text(HEAD.replace("agents:", f"rules: [{ASKED}]\nagents:", 1))
+    lead = HEAD.replace("agents:", f"rules: [{ASKED}]\nagents:", 1)
+    chosen = {**settings(tmp_path), **graph_files(tmp_path, lead=lead)}
     model = delegating(background=False, helper=looks_at_the_clock)
 
     def respond(request: Any) -> Any:

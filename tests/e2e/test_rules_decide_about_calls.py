@@ -12,6 +12,7 @@ from tests.e2e.agents import every_agent, without_cli
 from tests.e2e.office import MAIL, MAILER, office
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_request
 from tests.e2e.workshop import EDITOR, answered, bash, calling, files, results, upload
+from tests.graph_files import graph_files
 from tests.patience import PATIENCE_S
 from tests.programs import require
 
@@ -136,15 +137,11 @@ async def test_rules_are_about_subagents_and_about_their_calls(world_of: WorldOf
         {"tool": "core__*", "do": "deny", "message": "No clock here."},
         {"tool": "Agent", "when": "args.prompt == 'everything'", "do": "deny", "message": "Less work."},
     ]
-    (tmp_path / "graphs").mkdir()
     agents = (
         "agents: {helper: {description: d, prompt: You are the helper., tools: [core__get_current_time]}}"
     )
-    (tmp_path / "graphs" / "lead.md").write_text(
-        "---\ndescription: d\ntools: [core__get_current_time]\n"
-        f"rules: {json.dumps(rules)}\n{agents}\n---\nYou lead.\n"
-    )
-    world = await world_of(model, RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
+    head = f"description: d\ntools: [core__get_current_time]\nrules: {json.dumps(rules)}"
+    world = await world_of(model, **graph_files(tmp_path, lead=f"---\n{head}\n{agents}\n---\nYou lead.\n"))
     events = await world.run(a_request("go", graphId="claude_agents:lead"))
 
     told = answered(world)

@@ -13,6 +13,7 @@ from app.simulator.script import Reply, Text, ToolUse, in_turn
 from tests.e2e.agents import MESSAGES, every_agent, without_cli
 from tests.e2e.stories import Heard, World, WorldOf, a_client, a_request, a_world
 from tests.e2e.test_a_chat_of_the_ai_sdk import says
+from tests.graph_files import graph_files
 
 ASKER = "claude_agents:asker"
 COLOR = {
@@ -31,12 +32,8 @@ SIZES = {
 
 def settings(directory: Path, *, timeout_s: float = 60) -> dict[str, Any]:
     """A graph whose agent may ask."""
-    graphs = directory / "graphs"
-    graphs.mkdir(exist_ok=True)
-    (graphs / "asker.md").write_text(
-        f"---\ndescription: Asks.\nquestions: true\nquestion_timeout_s: {timeout_s}\n---\nAsk.\n"
-    )
-    return {"RUNTALLY_GRAPHS_DIR": graphs}
+    head = f"description: Asks.\nquestions: true\nquestion_timeout_s: {timeout_s}"
+    return graph_files(directory, asker=f"---\n{head}\n---\nAsk.\n")
 
 
 def asking(*questions: dict[str, Any]) -> Reply:
