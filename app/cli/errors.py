@@ -44,7 +44,7 @@ def explained() -> Iterator[None]:
     try:
         with _unwrapped():
             yield
-    except typer.Exit:
+    except (typer.Exit, typer.BadParameter):
         raise
     except client_errors.RuntallyError as error:
         stderr.print(str(error), style="red", markup=False)
