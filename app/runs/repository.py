@@ -106,14 +106,13 @@ async def finish_run(
     attempt: int,
     final: GraphFinal,
     report: MeterReport | None,
-    skills: Sequence[Skill] = (),
     events: Sequence[StoredEvents],
 ) -> datetime | None:
     """End a run and store its events; returns when it has ended, which is not before any of them.
 
     None if it has ended already or is at another attempt (fencing).
     """
-    values = finish_values(attempt, final, report, skills=skills, events=events)
+    values = finish_values(attempt, final, report, skills=(), events=events)
     ended_at: datetime | None = (await tx.execute(_FINISH, {**_key(key), **values})).scalar_one_or_none()
     return ended_at
 
