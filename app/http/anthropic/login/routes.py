@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from app.auth.device_logins.repository import POLL_INTERVAL
+from app.auth.device_logins.records import POLL_INTERVAL
 from app.auth.device_logins.service import CODE_LIFETIME, TOKEN_LIFETIME
 from app.errors import AppError, Invalid
 from app.http.admission.checks import BodyLimit, CheckedRoute
