@@ -130,6 +130,7 @@ async def get_anthropic_token(form: Form, services: ServicesDep, device: DeviceA
     dependencies=[_form_body],
     openapi_extra=_documented("token", "token_type_hint"),
     response_model=None,
+    response_class=Response,
     summary="End a login",
 )
 async def revoke_anthropic_token(form: Form, services: ServicesDep, device: DeviceActor) -> Response:
