@@ -126,8 +126,8 @@ class UserActor(BaseModel):
 
     type: Literal["user_actor"] = "user_actor"
     user_id: str
-    name: None = None
-    email_address: None = None
+    name: str | None = None
+    email_address: str | None = None
     deleted: Literal[False] = False
 
 
