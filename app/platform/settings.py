@@ -91,6 +91,7 @@ class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
     )
     claude_config_dir: Path | None = Field(None, validation_alias="RUNTALLY_CLAUDE_CONFIG_DIR")
     default_model: str = Field("claude-sonnet-5-5", validation_alias="RUNTALLY_DEFAULT_MODEL")
+    title_model: str | None = Field(None, validation_alias="RUNTALLY_TITLE_MODEL")
     models_file: Path | None = Field(None, validation_alias="RUNTALLY_MODELS_FILE")
     graphs_dir: Path | None = Field(None, validation_alias="RUNTALLY_GRAPHS_DIR")
     skills_dir: Path | None = Field(None, validation_alias="RUNTALLY_SKILLS_DIR")

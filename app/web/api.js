@@ -99,6 +99,13 @@ export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path) => call("DELETE", path);
 
 /**
+ * The content of a file.
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
+ */
+export const getFile = async (path) => (await answered("GET", path)).blob();
+
+/**
  * The JSON of the response, null without a body; throws `ApiError` unless the request succeeded.
  * @param {string} method
  * @param {string} path
@@ -106,8 +113,14 @@ export const remove = (path) => call("DELETE", path);
  * @param {Record<string, string>} [headers]
  */
 async function call(method, path, body, headers) {
+  const response = await answered(method, path, body, headers);
+  return response.status === 204 ? null : response.json();
+}
+
+/** @param {string} method @param {string} path @param {unknown} [body] @param {Record<string, string>} [headers] */
+async function answered(method, path, body, headers) {
   const response = await request(method, path, body, headers);
-  if (response.ok) return response.status === 204 ? null : response.json();
+  if (response.ok) return response;
   const problem = await response.json().catch(() => UNREADABLE);
   if (response.status === 401 && path !== "v1/browser-session") onUnauthenticated();
   throw new ApiError({ ...problem, status: response.status });

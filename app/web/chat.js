@@ -23,7 +23,10 @@ import { ApiError, apiPath, remove } from "./api.js";
 import { useSessions } from "./conversations/sessions.js";
 import { html, useState } from "./html.js";
 import { answer, decide } from "./runs/answers.js";
+import { resultOf } from "./runs/evidence.js";
 import { startPage } from "./shell.js";
+
+const TITLE_MS = 5000;
 
 /** @param {{who: Session}} props */
 function ChatPage({ who }) {
@@ -33,7 +36,11 @@ function ChatPage({ who }) {
   const sessions = useSessions(errors.fail);
   const drawer = useDrawer();
   const { conversation, announcement, go } = useConversation({
-    onRunEnd: sessions.list,
+    onRunEnd: ({ turns }) => {
+      sessions.list();
+      // A model may find a title once the first question is answered.
+      if (turns.length === 1) setTimeout(sessions.list, TITLE_MS);
+    },
     onLoad: ({ turns }) => {
       const last = turns.findLast((turn) => turn.graphId);
       if (last) graphs.chooseGraph(last.graphId);
@@ -47,6 +54,8 @@ function ChatPage({ who }) {
     drawer.hide();
     go(key);
   };
+  const listed = sessions.groups.flatMap(({ items }) => items).find(({ stateKey }) => stateKey === conversation.key);
+  const title = listed?.title ?? conversation.title;
   const actions = actionsOn(conversation, { who, graphs, choices, attachments, sessions, errors, open });
   return html`
     <div class="chat">
@@ -60,7 +69,7 @@ function ChatPage({ who }) {
       />
       ${drawer.shown && html`<div class="backdrop" onClick=${drawer.close}></div>`}
       <${ConversationPane}
-        ...${{ conversation, graphs, choices, attachments, drawer, actions, announcement }}
+        ...${{ conversation, title, graphs, choices, attachments, drawer, actions, announcement }}
         problem=${errors.problem}
       />
     </div>
@@ -70,6 +79,7 @@ function ChatPage({ who }) {
 /**
  * @param {object} props
  * @param {Conversation} props.conversation
+ * @param {string | null} props.title
  * @param {Graphs} props.graphs
  * @param {Choices} props.choices
  * @param {Attachments} props.attachments
@@ -78,7 +88,17 @@ function ChatPage({ who }) {
  * @param {string} props.problem
  * @param {string} props.announcement
  */
-function ConversationPane({ conversation, graphs, choices, attachments, drawer, actions, problem, announcement }) {
+function ConversationPane({
+  conversation,
+  title,
+  graphs,
+  choices,
+  attachments,
+  drawer,
+  actions,
+  problem,
+  announcement,
+}) {
   const [isConfirming, setConfirming] = useState(false);
   const draft = useDraft(conversation.key, keyOfUrl() ?? "new");
   const { turns } = conversation;
@@ -104,8 +124,10 @@ function ConversationPane({ conversation, graphs, choices, attachments, drawer, 
     >
       <${Head}
         conversation=${conversation}
+        name=${title}
         drawer=${drawer}
         remove=${actions.remove && turns.length > 0 && (() => setConfirming(true))}
+        keepsFiles=${turns.some(({ graphId }) => graphs.graphs?.find(({ id }) => id === graphId)?.keepsFiles)}
       />
       <${Scroll} conversation=${conversation}>
         ${
@@ -168,10 +190,13 @@ function actionsOn(conversation, { who, graphs, choices, attachments, sessions, 
   const decideOn = who.may("runs:approve")
     ? (turn, { requestId }, decision) => decide(turn.run.runId, requestId, decision)
     : null;
+  /** @type {Actions["findResult"]} */
+  const findResult = who.may("runs:audit") ? (turn, toolCallId) => resultOf(turn.runId, toolCallId) : null;
   if (!who.may("runs:write"))
     return {
       nameOfAgent,
       loadEvents,
+      findResult,
       send: null,
       retry: null,
       stop: null,
@@ -225,6 +250,7 @@ function actionsOn(conversation, { who, graphs, choices, attachments, sessions, 
   return {
     nameOfAgent,
     loadEvents,
+    findResult,
     send,
     retry: (turn) => (turn.attachments?.length ? replace(turn, undefined) : send(turn.question ?? "", [])),
     stop: () => conversation.stop().catch(errors.fail),

@@ -1,16 +1,18 @@
 // The hooks that hold the state of the chat page.
 
-/** @import { RunState } from "../runs/run_state.js" */
+/** @import { Turn } from "./conversation.js" */
 
 import { ApiError, apiPath, get, post } from "../api.js";
 import { useEffect, useReducer, useRef, useState } from "../html.js";
 import { Conversation, newKey } from "./conversation.js";
 import { rendered } from "./markdown.js";
 import { apiProblem, runProblem } from "./messages.js";
+import { tellEnd } from "./notices.js";
 
 const PARAMETER = "conversation";
 const LAST_GRAPH = "runtally.graph";
 const ANNOUNCED_CHARS = 1000;
+const HIDDEN_DRAW_MS = 500;
 
 /** @typedef {ReturnType<typeof useProblem>} Problem */
 /** @typedef {ReturnType<typeof useGraphs>} Graphs */
@@ -68,7 +70,7 @@ export function useForecast(graphId) {
 /**
  * The conversation in the URL; `go(key)` shows another, null a new one. `announcement` is the end of the last
  * run, for screen readers. `onLoad(conversation)` is called when a conversation has been loaded.
- * @param {{onRunEnd: () => void, onLoad: (conversation: Conversation) => void}} listeners
+ * @param {{onRunEnd: (conversation: Conversation) => void, onLoad: (conversation: Conversation) => void}} listeners
  */
 export function useConversation({ onRunEnd, onLoad }) {
   const [, draw] = useReducer((/** @type {number} */ count, /** @type {void} */ _) => count + 1, 0);
@@ -80,15 +82,23 @@ export function useConversation({ onRunEnd, onLoad }) {
   const onChange = () => {
     if (current.current.scheduled) return;
     current.current.scheduled = true;
-    // Once per animation frame, however fast events arrive.
-    requestAnimationFrame(() => {
+    // Once per animation frame, however fast events arrive; a hidden page has none.
+    const drawOnce = () => {
+      cancelAnimationFrame(frame);
+      clearTimeout(timer);
       current.current.scheduled = false;
       draw();
-    });
+    };
+    const frame = requestAnimationFrame(drawOnce);
+    const timer = setTimeout(drawOnce, HIDDEN_DRAW_MS);
   };
-  const announceEnd = (/** @type {{run: RunState}} */ { run }) => {
+  const announceEnd = (/** @type {Turn} */ turn) => {
+    const { run } = turn;
+    const { conversation } = current.current;
     setAnnouncement(run.error ? runProblem(run.error, run.finishReason) : `Answer: ${plain(run.answer)}`);
-    onRunEnd();
+    if (conversation === null) return;
+    tellEnd(conversation, turn);
+    onRunEnd(conversation);
   };
   const show = async (/** @type {string | null} */ key) => {
     current.current.conversation?.close();
