@@ -12,6 +12,7 @@ from schemathesis.generation.case import Case
 from schemathesis.openapi.checks import RejectedPositiveData, UseAfterFree
 
 from app.http.openapi.document import EVENT_SCHEMA
+from tests.e2e.agents import CLAUDE, MESSAGES
 
 OWN_KEY: Final = "FUZZ_OWN_KEY_ID"
 INEXPRESSIBLE: Final = {
@@ -49,6 +50,9 @@ JUDGED_BY_OTHERS: Final = ("/anthropic/", "/managed-agents/", "/mcp", "/openai/v
 
 Most of a call of the model is the provider's to judge.
 """
+REPLACED: Final = (("url", "example.com", "runtally.invalid"), ("model", f"{CLAUDE}:", f"{MESSAGES}:"))
+"""Fields of bodies, and what is replaced in them."""
+ENDLESS: Final = "/managed-agents/v1/sessions/{sessionId}/events/stream"
 UNKNOWN_HEADER: Final = "x-schemathesis-unknown-property"
 NUMBERS: Final = r".*(must be an integer|money is a decimal in quotes)"
 """To JSON Schema 1.0 is an integer; here it is not."""
@@ -112,9 +116,12 @@ def filter_case(_context: Any, case: Case[Any]) -> bool:
 
 @schemathesis.hook
 def before_call(_context: Any, case: Case[Any], _kwargs: dict[str, Any]) -> None:
-    """Replace existing hosts in webhook URLs."""
-    if isinstance(case.body, dict) and isinstance(url := case.body.get("url"), str):
-        case.body["url"] = url.replace("example.com", "runtally.invalid")
+    """Replace hosts that exist, graphs that need the CLI, and sessions whose stream would never end."""
+    for field, old, new in REPLACED if isinstance(case.body, dict) else ():
+        if isinstance(value := case.body.get(field), str):
+            case.body[field] = value.replace(old, new)
+    if case.path == ENDLESS:
+        case.path_parameters["sessionId"] = "sesn_unknown"
 
 
 @schemathesis.hook

@@ -23,11 +23,21 @@ WITHOUT_RATES = {
 }
 """What is answered 429 says nothing of the rest."""
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
+APART = {
+    "runs": "^/v1/(runs|generate)",
+    "what starts runs": "^/v1/(sessions|batches|schedules|webhooks)",
+    "the wires of others": "^/(anthropic|managed-agents|mcp|openai|v1/ag-ui|v1/ai-sdk)",
+}
+"""Which paths are sent to at the same time, in tests of their own."""
+PATHS = {**APART, "the rest": f"^(?!{'|'.join(pattern.removeprefix('^') for pattern in APART.values())})"}
 
 
-async def test_every_response_matches_the_document(open_target: OpenTarget, model_url: str) -> None:
+@pytest.mark.parametrize("part", PATHS)
+async def test_every_response_matches_the_document(
+    open_target: OpenTarget, model_url: str, part: str
+) -> None:
     async with open_target(model_url, **WITHOUT_RATES) as target:
-        code, output = await fuzzed(target, KEY, examples=EXAMPLES, seed=SEED)
+        code, output = await fuzzed(target, KEY, paths=PATHS[part], examples=EXAMPLES, seed=SEED)
 
     assert code == 0, output
-    assert re.search(r"Operations: +(\d+) selected / \1 total", output), output
+    assert re.search(r"Operations: +[1-9]\d* selected", output), output
