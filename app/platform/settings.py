@@ -180,6 +180,7 @@ class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
     webhook_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_WEBHOOK_ALLOW_PRIVATE")
     egress_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_EGRESS_ALLOW_PRIVATE")
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_CORS_ORIGINS")
+    embed_origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_EMBED_ORIGINS")
     on_disconnect: Literal["continue", "cancel"] = Field(
         "continue", validation_alias="RUNTALLY_ON_DISCONNECT"
     )
@@ -218,7 +219,14 @@ class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
     )
 
     @field_validator(
-        *("tools", "allowed_host_roots", "cors_origins", "provider_key_ids", "telemetry_backends"),
+        *(
+            "tools",
+            "allowed_host_roots",
+            "cors_origins",
+            "embed_origins",
+            "provider_key_ids",
+            "telemetry_backends",
+        ),
         mode="before",
     )
     @classmethod
@@ -298,7 +306,7 @@ class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
             raise ValueError("must be absolute paths of directories, comma-separated")
         return value
 
-    @field_validator("cors_origins")
+    @field_validator("cors_origins", "embed_origins")
     @classmethod
     def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not all(_is_origin(origin) for origin in value):
