@@ -73,7 +73,7 @@
       this.panel.append(this.status, this.frame);
       this.panel.onkeydown = (event) => event.key === "Escape" && this.close();
       this.place = make("div", {});
-      const shadow = this.place.attachShadow({ mode: "closed" });
+      const shadow = this.place.attachShadow({ mode: "open" });
       const style = new CSSStyleSheet();
       style.replaceSync(STYLE);
       // Policies of sites may forbid <style>, but not this.
