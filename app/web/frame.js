@@ -16,8 +16,11 @@ import { applyScheme, applyTheme } from "./frame/theme.js";
 import { html, render, useEffect, useState } from "./html.js";
 
 const GRAPH_ID = new URLSearchParams(location.search).get("graph") ?? "";
-/** What the server allows a token is not known here; it refuses the rest. */
-const USER = { may: (/** @type {string} */ scope) => ["runs:write", "runs:approve"].includes(scope), person: null };
+/** An end user; what a token lacks, the server refuses. */
+const USER = {
+  may: (/** @type {string} */ scope) => ["runs:write", "runs:approve"].includes(scope),
+  person: { name: "", endUser: "", role: /** @type {const} */ ("user") },
+};
 const NOT_OPEN = "This agent is not available here.";
 
 /** @typedef {{graph: Graph, lastKey: string | null}} Found */
