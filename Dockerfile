@@ -10,6 +10,8 @@ COPY LICENSE NOTICE ./
 COPY app ./app
 COPY runtally ./runtally
 COPY migrations ./migrations
+COPY docs ./docs
+COPY .env.example ./
 RUN python -m compileall -q app runtally migrations \
     && printf '#!/bin/sh\nexec /opt/venv/bin/python -m app "$@"\n' > /opt/venv/bin/runtally \
     && chmod 0755 /opt/venv/bin/runtally

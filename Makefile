@@ -109,7 +109,7 @@ lock: $(READY) ## resolve the dependencies anew; needs uv and npm
 	uv pip compile pyproject.toml --extra telemetry -o requirements-runtime.lock $(LOCK_ARGS)
 	uv pip compile --group pyproject.toml:build -o requirements-build.lock $(LOCK_ARGS)
 	@# npm notes where to pay for a package; a lock holds no address.
-	@for packages in clients frontends; do \
+	@for packages in clients conformance frontends; do \
 		(cd tests/$$packages && npm install --package-lock-only) && $(BIN)/python -c 'import json, pathlib; \
 			lock = pathlib.Path("tests/'$$packages'/package-lock.json"); held = json.loads(lock.read_text()); \
 			[entry.pop("funding", None) for entry in held["packages"].values()]; \

@@ -1,13 +1,14 @@
 """Kills the server, stops PostgreSQL, fills the disk, and compares the receipts with the provider's log.
 
 Every round starts runs and injects a fault while they execute: `kill -9` of the server, PostgreSQL stopped
-and started, both, or a journal that cannot be written. In the end every message the scripted provider
-sent must have exactly one receipt. One may be missing only if its first byte left the provider within
-150 ms before a kill, so that nobody can have read it. Every message a client saw has a receipt without
-exception, which charges no less output than the client saw, debits equal charges, and every entry is in
-its account's hash chain.
+and started, both, or a journal that cannot be written. Of several processes, any one is killed, or the
+command that keeps them. In the end every message the scripted provider sent must have exactly one receipt.
+One may be missing only if its first byte left the provider within 150 ms before a kill, so that no client can
+have read it. Every message a client saw has a receipt without exception, which charges no less output than
+the client saw, debits equal charges, and every entry is in its account's hash chain.
 
     .venv/bin/python -m benchmarks.chaos --rounds 200
+    .venv/bin/python -m benchmarks.chaos --rounds 200 --processes 3
     .venv/bin/python -m benchmarks.chaos --rounds 200 --fleet
     .venv/bin/python -m benchmarks.chaos --rounds 50 --temporal
 """
@@ -49,6 +50,7 @@ READY_S = 60.0
 UNREAD_S = 0.15
 """Nobody can have read what left the provider this shortly before a kill."""
 
+MEMBER = "app.cli.processes.member"
 FAULTS = ("kill", "database", "kill and database", "full disk", "full disk and kill")
 CLOCK = "mcp__runtally__core__get_current_time"
 
@@ -96,8 +98,8 @@ class Model:
         return Reply([Text(words), *calls], usage=usage, final_usage=final, delta_delay_s=delay_s)
 
 
-async def run_rounds(rounds: int, *, seed: int) -> tuple[Observations, Verdict]:
-    """Run all rounds, recover, and evaluate."""
+async def run_rounds(rounds: int, *, seed: int, processes: int = 1) -> tuple[Observations, Verdict]:
+    """Run all rounds with so many server processes, recover, and evaluate."""
     rng = random.Random(seed)  # noqa: S311 - nothing secret
     happened = Observations()
     key = mint_key()
@@ -114,9 +116,10 @@ async def run_rounds(rounds: int, *, seed: int) -> tuple[Observations, Verdict]:
             environment = _environment(directory, door.url, simulator.url, key)
             for number, strike in enumerate(_strikes(rounds, rng)):
                 happened.strikes[strike] += 1
-                await _round(strike, environment, door, rng=rng, happened=happened)
+                async with _server(environment, processes) as (server, http):
+                    await _round(strike, server, http, door, rng=rng, happened=happened)
                 _progress(number + 1, rounds, happened)
-            async with _server(environment):
+            async with _server(environment, processes):
                 await _quiet(door.url)
             return happened, await _judge(door.url, simulator, happened)
 
@@ -129,33 +132,40 @@ def _strikes(rounds: int, rng: random.Random) -> list[str]:
 
 
 async def _round(
-    strike: str, environment: dict[str, str], door: Door, *, rng: random.Random, happened: Observations
+    strike: str,
+    server: psutil.Process,
+    http: httpx.AsyncClient,
+    door: Door,
+    *,
+    rng: random.Random,
+    happened: Observations,
 ) -> None:
-    async with _server(environment) as (server, url), httpx.AsyncClient(trust_env=False, timeout=30) as http:
-        http.headers["Authorization"] = f"Bearer {environment['RUNTALLY_BOOTSTRAP_KEY']}"
-        full, shown_before = "full disk" in strike, len(happened.shown)
-        readers = [asyncio.create_task(_read(http, url, happened, full=full)) for _ in range(RUNS_A_ROUND)]
-        # Runs of a busy machine may not have begun for seconds, and nothing could be lost.
-        while len(happened.shown) == shown_before and not all(reader.done() for reader in readers):
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(rng.uniform(0.0, 2.0))
-        if full:
-            _fill_the_disk(server)
-            await asyncio.sleep(rng.uniform(0.0, 0.5))
-        if "database" in strike:
-            await door.stop()
-            await asyncio.sleep(rng.uniform(0.0, 0.8))
-        if "kill" in strike:
-            happened.kills.append(time.monotonic())
-            server.kill()
-        elif "database" in strike:
-            await door.start()
-        await asyncio.wait(readers)
-    if "kill" in strike and "database" in strike:
+    full, shown_before = "full disk" in strike, len(happened.shown)
+    readers = [asyncio.create_task(_read(http, happened, full=full)) for _ in range(RUNS_A_ROUND)]
+    # Runs of a busy machine may not have begun for seconds, and nothing could be lost.
+    while len(happened.shown) == shown_before and not all(reader.done() for reader in readers):
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(rng.uniform(0.0, 2.0))
+    if full:
+        _fill_the_disk(server)
+        await asyncio.sleep(rng.uniform(0.0, 0.5))
+    if "database" in strike:
+        await door.stop()
+        await asyncio.sleep(rng.uniform(0.0, 0.8))
+    if "kill" in strike:
+        happened.kills.append(time.monotonic())
+        rng.choice([server, *_members(server)]).kill()
+    if "database" in strike:
         await door.start()
+    await asyncio.wait(readers)
 
 
-async def _read(http: httpx.AsyncClient, url: str, happened: Observations, *, full: bool) -> None:
+def _members(server: psutil.Process) -> list[psutil.Process]:
+    """The processes that a command with several of them keeps."""
+    return [child for child in server.children() if MEMBER in child.cmdline()]
+
+
+async def _read(http: httpx.AsyncClient, happened: Observations, *, full: bool) -> None:
     """A client that remembers which messages it has seen."""
     body = {
         "graphId": "claude_agents:assistant",
@@ -163,7 +173,7 @@ async def _read(http: httpx.AsyncClient, url: str, happened: Observations, *, fu
         "limits": {"timeoutS": 20},
     }
     with contextlib.suppress(httpx.HTTPError, httpx_sse.SSEError):
-        async with httpx_sse.aconnect_sse(http, "POST", f"{url}/v1/runs/stream", json=body) as source:
+        async with httpx_sse.aconnect_sse(http, "POST", "/v1/runs/stream", json=body) as source:
             async for event in source.aiter_sse():
                 if event.event == "text_delta":
                     delta = event.json()
@@ -173,7 +183,8 @@ async def _read(http: httpx.AsyncClient, url: str, happened: Observations, *, fu
 
 def _fill_the_disk(server: psutil.Process) -> None:
     """Make every write of the server fail."""
-    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+    for process in (server, *_members(server)):
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
 
 
 async def _quiet(database_url: str) -> None:
@@ -254,33 +265,46 @@ def _difference(row: asyncpg.Record, message: RecordedMessage | None) -> str | N
 
 
 @asynccontextmanager
-async def _server(environment: dict[str, str]) -> AsyncIterator[tuple[psutil.Popen, str]]:
+async def _server(
+    environment: dict[str, str], processes: int
+) -> AsyncIterator[tuple[psutil.Process, httpx.AsyncClient]]:
     port = free_port()
-    command = [sys.executable, "-m", "app", "serve", "--port", str(port)]
+    several, wanted = (("--processes", str(processes)), processes) if processes > 1 else ((), 0)
+    command = [sys.executable, "-m", "app", "serve", "--port", str(port), *several]
     log = Path(environment["RUNTALLY_DATA_DIR"]).parent / "server.log"
     with log.open("ab") as output:
         # Through a pipe: the full disk must not be that of the log.
         keeper = psutil.Popen(["/bin/cat"], stdin=subprocess.PIPE, stdout=output)
     server = psutil.Popen(command, env=environment, stdout=keeper.stdin, stderr=keeper.stdin)
-    url = f"http://127.0.0.1:{port}"
+    members: list[psutil.Process] = []
+    key = environment["RUNTALLY_BOOTSTRAP_KEY"]
     try:
-        async with asyncio.timeout(READY_S), httpx.AsyncClient(trust_env=False) as http:
-            while not await _is_ready(http, url):
-                if server.poll() is not None:
-                    message = f"the server ended: {log.read_text()[-2000:]}"
-                    raise RuntimeError(message)
-                await asyncio.sleep(0.05)
-        yield server, url
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}",
+            headers={"Authorization": f"Bearer {key}"},
+            trust_env=False,
+            timeout=30,
+        ) as http:
+            async with asyncio.timeout(READY_S):
+                while len(members) < wanted or not await _is_ready(http):
+                    if server.poll() is not None:
+                        message = f"the server ended: {log.read_text()[-2000:]}"
+                        raise RuntimeError(message)
+                    members = _members(server)
+                    await asyncio.sleep(0.05)
+            yield server, http
     finally:
         if server.poll() is None:
             server.terminate()
         await asyncio.to_thread(server.wait)
+        # Those of a command that was killed end on their own.
+        await asyncio.to_thread(psutil.wait_procs, members)
         keeper.communicate()
 
 
-async def _is_ready(http: httpx.AsyncClient, url: str) -> bool:
+async def _is_ready(http: httpx.AsyncClient) -> bool:
     try:
-        return (await http.get(f"{url}/readyz")).is_success
+        return (await http.get("/readyz")).is_success
     except httpx.HTTPError:
         return False
 
@@ -307,13 +331,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randint(0, 10**6))
+    parser.add_argument("--processes", type=int, default=1, help="of the command (default: %(default)s)")
     parser.add_argument("--fleet", action="store_true", help="two API servers and two workers")
     parser.add_argument("--temporal", action="store_true", help="the same with Temporal as the dispatcher")
     chosen = parser.parse_args()
     started = time.monotonic()
     if chosen.fleet or chosen.temporal:
         return print_rounds(chosen.rounds, seed=chosen.seed, with_temporal=chosen.temporal)
-    happened, verdict = asyncio.run(run_rounds(chosen.rounds, seed=chosen.seed))
+    happened, verdict = asyncio.run(run_rounds(chosen.rounds, seed=chosen.seed, processes=chosen.processes))
     lines = [
         f"seed      {chosen.seed}, {chosen.rounds} rounds in {time.monotonic() - started:.0f} s",
         f"strikes   {', '.join(f'{count} x {name}' for name, count in sorted(happened.strikes.items()))}",

@@ -1,6 +1,6 @@
 """Runs many race tests: random programs of all operations on runs, at random moments.
 
-Each program starts runs on one server process, or on two with one database and a relay (`--redis`), sends
+Each program starts runs on one server process, or on several with one database and a relay (`--doors`), sends
 messages, stops them, decides, reads and disconnects, while the scripted model answers, calls tools, fails and
 breaks off. In the end everything must be idle, reported once and charged once: see
 `tests/e2e/races/verdict.py`. The same seed generates the same programs; their timing depends on the machine.
@@ -40,13 +40,12 @@ class Meeting:
 
 
 def meet(
-    directory: Path, database_url: str, *, programs: int, seed: int, redis: bool, idle: int, agent: str
+    directory: Path, database_url: str, *, programs: int, seed: int, doors: int, idle: int, agent: str
 ) -> Meeting:
     """Execute all programs and collect failures."""
     so_far = Meeting()
     with ExitStack() as stack:
-        redis_url = stack.enter_context(_valkey(directory)).connection_url if redis else None
-        doors = 2 if redis else 1
+        redis_url = stack.enter_context(_valkey(directory)).connection_url if doors > 1 else None
         arena = an_open_arena(
             directory, database_url, doors=doors, redis_url=redis_url, idle=idle, agent=agent
         )
@@ -89,14 +88,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randint(0, 10**6))
-    parser.add_argument("--redis", action="store_true", help="two server processes with a relay")
+    parser.add_argument("--doors", type=int, default=1, help="server processes (default: %(default)s)")
     parser.add_argument("--idle", type=int, default=0, help="idle CLI processes of each server process")
     parser.add_argument(
         "--agent", choices=[CLAUDE, MESSAGES], default=CLAUDE, help="the executor of the runs"
     )
     chosen = parser.parse_args()
     started = time.monotonic()
-    options = {"seed": chosen.seed, "redis": chosen.redis, "idle": chosen.idle, "agent": chosen.agent}
+    options = {"seed": chosen.seed, "doors": chosen.doors, "idle": chosen.idle, "agent": chosen.agent}
     meeting = asyncio.run(_meet(programs=chosen.programs, **options))
     took_s = time.monotonic() - started
     print(f"seed {chosen.seed}, {meeting.held} programs in {took_s:.0f} s, {meeting.lost} lost")

@@ -4,6 +4,7 @@ from alembic import context
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
+import app.auth.device_logins.tables
 import app.auth.tables
 import app.billing.budgets.tables
 import app.billing.credit.tables

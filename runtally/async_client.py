@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack
 from uuid import uuid4
 
@@ -81,9 +80,7 @@ class AsyncClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.aclose()
 
     def __repr__(self) -> str:

@@ -279,6 +279,7 @@ class Approval(Model):
     tool_call_id: str | None = None
     tool_name: str | None = None
     args: Any = None
+    input_schema: dict[str, Any] | None = None
     grantable: bool = False
     source: str | None = None
     questions: Sequence[Any] | None = None

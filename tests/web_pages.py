@@ -47,9 +47,9 @@ def a_search(call_id: str = "srvtoolu_01search", *, content: Any = None) -> list
     ]
 
 
-def a_fetch(call_id: str = "srvtoolu_01fetch", *, content: Any = None) -> list[Block]:
+def a_fetch(*, content: Any = None) -> list[Block]:
     """A page that is fetched."""
-    result = page() if content is None else content
+    call_id, result = "srvtoolu_01fetch", page() if content is None else content
     return [
         ServerToolUse("web_fetch", {"url": SNOW}, call_id),
         ServerToolResult("web_fetch_tool_result", call_id, result),

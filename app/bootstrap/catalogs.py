@@ -28,6 +28,7 @@ from app.platform.metrics.server import ServerMetrics
 from app.platform.settings import Settings, SettingsError
 from app.runs.planner import RunPlanner
 from app.runs.requests.attachments import AttachmentRules
+from app.runs.titling.service import GRAPH as TITLING_GRAPH
 from app.tools.catalog import ToolCatalog
 from app.tools.skills.library import NO_SKILLS, SkillLibrary
 
@@ -78,10 +79,22 @@ def open_planner(settings: Settings) -> RunPlanner:
     prices = price_list(settings)
     models = model_registry(settings, prices)
     graphs.require_models(lambda name: _problem_of(models, name))
+    _require_titles(settings, models, graphs)
     for problem in announced_ends(models, graphs.definitions(), today=datetime.now(UTC).date()):
         log.warning("model.deprecated", problem=problem)
     timeout = timedelta(seconds=settings.run_timeout_s)
     return RunPlanner(graphs, models, tools, prices, timeout, attachment_rules(settings), skills)
+
+
+def _require_titles(settings: Settings, models: ModelRegistry, graphs: GraphCatalog) -> None:
+    """Raises `SettingsError` if titles are wanted of a model, or an executor, that there is not."""
+    if settings.title_model is None:
+        return
+    problem = _problem_of(models, settings.title_model)
+    if problem is None and graphs.find(TITLING_GRAPH) is None:
+        problem = f"needs the graph {TITLING_GRAPH}, which needs an API key of the provider"
+    if problem is not None:
+        raise SettingsError(f"RUNTALLY_TITLE_MODEL: {problem}")
 
 
 def open_metrics(planner: RunPlanner, role: Role) -> ServerMetrics:

@@ -45,9 +45,10 @@ from app.runs.recovery.peers import ProcessPeers
 from app.runs.recovery.service import RunRecovery
 from app.runs.requests.codec import RequestCodec
 from app.runs.requests.repeated import RepeatedRequests
-from app.runs.service import RunService
+from app.runs.service import RunService, do_nothing
 from app.runs.starting import RunStarter
 from app.runs.supervisor import RunSupervisor
+from app.runs.titling.service import Titles
 from app.runs.worker import RunWorker
 from app.tools.extensions.loading import Extensions
 
@@ -104,7 +105,7 @@ async def open_runs(
     )
     conversations = _open_conversations(infra)
     heartbeat = _open_heartbeat(infra, execution, dispatcher)
-    intake = _open_intake(infra)
+    intake, title_model = _open_intake(infra), settings.title_model
     acceptance = _open_acceptance(infra, execution, conversations, accounts=accounts)
     runs = RunService(
         database,
@@ -115,6 +116,7 @@ async def open_runs(
         ),
         supervisor=execution.supervisor,
         reader=open_reader(database, log_, execution.supervisor, tasks=infra.tasks),
+        on_start=do_nothing if title_model is None else Titles(database, infra.tasks, title_model).begin,
     )
     parking = RunParking(execution.supervisor, settings.park_after_s)
     drain = RunDrain(

@@ -10,6 +10,7 @@ import structlog
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions
 from app.auth.credential_monitor import CredentialMonitor
+from app.auth.device_logins.service import DeviceLogins
 from app.auth.oidc.code_exchange import CodeExchange
 from app.auth.oidc.service import PersonSignIn
 from app.auth.tokens.holders import KeyHolders
@@ -144,6 +145,11 @@ class Services:
     def browser_sessions(self) -> BrowserSessions:
         """Sessions of the pages."""
         return BrowserSessions(self.database, self.accounts)
+
+    @property
+    def device_logins(self) -> DeviceLogins:
+        """Logins of programs, for persons who approve them on a page."""
+        return DeviceLogins(self.database, self.accounts)
 
     @property
     def audit(self) -> AuditLog:

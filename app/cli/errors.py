@@ -1,9 +1,11 @@
 """Reports errors of commands as a sentence and an exit code, without a traceback."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import typer
+from typer.models import CommandFunctionType
 
 from app.cli.terminal import Terminal
 from app.errors import AppError, Invalid, NotFound, OperatorError, Unauthenticated
@@ -22,12 +24,28 @@ _USAGE_OF_CLIENT = (
 )
 
 
+class Commands(typer.Typer):
+    """Commands whose errors are `explained`."""
+
+    def command(self, *args: Any, **options: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """See typer."""
+        register = super().command(*args, **options)
+
+        def explaining(function: CommandFunctionType) -> CommandFunctionType:
+            register(explained()(function))
+            return function
+
+        return explaining
+
+
 @contextmanager
 def explained() -> Iterator[None]:
     """Print an error that an operator can fix and exit with its code."""
     try:
         with _unwrapped():
             yield
+    except (typer.Exit, typer.BadParameter):
+        raise
     except client_errors.RuntallyError as error:
         stderr.print(str(error), style="red", markup=False)
         raise typer.Exit(EXIT_USAGE if isinstance(error, _USAGE_OF_CLIENT) else EXIT_FAILED) from error

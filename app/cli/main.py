@@ -25,12 +25,12 @@ from app.cli.commands.keys import keys
 from app.cli.commands.mcp import mcp
 from app.cli.commands.serving import api, serve, worker
 from app.cli.commands.sql_role import sql_role
-from app.cli.errors import EXIT_FAILED, explained
+from app.cli.errors import EXIT_FAILED, Commands
 from app.cli.terminal import AsJson, Terminal
 from app.platform.server.imports import without_garbage_collection
 from app.platform.settings import Settings
 
-app = typer.Typer(
+app = Commands(
     name="runtally",
     help="Runs agent graphs over HTTP and bills each message.",
     no_args_is_help=True,
@@ -38,9 +38,9 @@ app = typer.Typer(
 )
 app.add_typer(accounts, name="accounts")
 app.add_typer(keys, name="keys")
-credit = typer.Typer(help="Credit of accounts: show, grant, adjust, terms.", no_args_is_help=True)
+credit = Commands(help="Credit of accounts: show, grant, adjust, terms.", no_args_is_help=True)
 app.add_typer(credit, name="credits")
-chain = typer.Typer(help="Hash chains of receipts and ledger: keys, roots, exports.", no_args_is_help=True)
+chain = Commands(help="Hash chains of receipts and ledger: keys, roots, exports.", no_args_is_help=True)
 app.add_typer(chain, name="chain")
 app.add_typer(exports, name="export")
 app.add_typer(graphs, name="graphs")
@@ -87,10 +87,9 @@ def demo(
         from app.cli.demo.tour import DemoOptions
         from app.cli.demo.tour import demo as run_demo
 
-    with explained():
-        screen = console if svg is None else Terminal(highlight=False, record=True, width=110)
-        shown = DemoOptions(once=once, port=port, picture=svg, graph=graph, prompt=prompt)
-        asyncio.run(run_demo(Settings.load(), screen, shown))
+    screen = console if svg is None else Terminal(highlight=False, record=True, width=110)
+    shown = DemoOptions(once=once, port=port, picture=svg, graph=graph, prompt=prompt)
+    asyncio.run(run_demo(Settings.load(), screen, shown))
 
 
 @app.command()
@@ -98,8 +97,7 @@ def init(directory: Annotated[Path, typer.Argument(help="Created if missing.")] 
     """Lay out a project: a graph, a tool with its test, settings, a Dockerfile."""
     from app.cli.project.init import init as lay_out
 
-    with explained():
-        lay_out(console, directory)
+    lay_out(console, directory)
 
 
 for _command in (serve, api, worker, sql_role, connect, ledger, statements):
@@ -111,8 +109,7 @@ def migrate() -> None:
     """Migrate the database of DATABASE_URL to the newest schema."""
     from app.cli.migrate import migrate as run_migrate
 
-    with explained():
-        asyncio.run(run_migrate(Settings.load(), console))
+    asyncio.run(run_migrate(Settings.load(), console))
 
 
 @app.command()
@@ -141,8 +138,7 @@ def credits_show(account: str, *, as_json: AsJson = False) -> None:
     """Print the credit of an account in dollars."""
     from app.cli.credits import show_credit
 
-    with explained():
-        asyncio.run(show_credit(Settings.load(), console, account, as_json=as_json))
+    asyncio.run(show_credit(Settings.load(), console, account, as_json=as_json))
 
 
 @credit.command("grant")
@@ -150,11 +146,10 @@ def credits_grant(account: str, usd: Usd, note: Note = None, *, as_json: AsJson 
     """Add credit to an account."""
     from app.cli.credits import change_credit
 
-    with explained():
-        change = change_credit(
-            Settings.load(), console, account, kind="grant", dollars=usd, note=note, as_json=as_json
-        )
-        asyncio.run(change)
+    change = change_credit(
+        Settings.load(), console, account, kind="grant", dollars=usd, note=note, as_json=as_json
+    )
+    asyncio.run(change)
 
 
 @credit.command("adjust")
@@ -168,11 +163,10 @@ def credits_adjust(
     """Correct the credit of an account by a positive or negative amount."""
     from app.cli.credits import change_credit
 
-    with explained():
-        change = change_credit(
-            Settings.load(), console, account, kind="adjust", dollars=usd, note=note, as_json=as_json
-        )
-        asyncio.run(change)
+    change = change_credit(
+        Settings.load(), console, account, kind="adjust", dollars=usd, note=note, as_json=as_json
+    )
+    asyncio.run(change)
 
 
 @credit.command("terms")
@@ -185,8 +179,7 @@ def credits_terms(
     """Change how an account pays."""
     from app.cli.credits import change_mode
 
-    with explained():
-        asyncio.run(change_mode(Settings.load(), console, account, mode=mode, as_json=as_json))
+    asyncio.run(change_mode(Settings.load(), console, account, mode=mode, as_json=as_json))
 
 
 @app.command("reprice")
@@ -202,11 +195,10 @@ def reprice(
     """Charge messages that had no price when they were recorded and have one now."""
     from app.cli.credits import reprice_receipts
 
-    with explained():
-        repriced = reprice_receipts(
-            Settings.load(), console, used_since=used_since, dry_run=dry_run, as_json=as_json
-        )
-        asyncio.run(repriced)
+    repriced = reprice_receipts(
+        Settings.load(), console, used_since=used_since, dry_run=dry_run, as_json=as_json
+    )
+    asyncio.run(repriced)
 
 
 @app.command()
@@ -223,9 +215,8 @@ def reconcile(
     from app.cli.reconcile import Span
     from app.cli.reconcile import reconcile as run_reconcile
 
-    with explained():
-        span = Span(since, until, month)
-        ok = asyncio.run(run_reconcile(Settings.load(), console, span, as_json=as_json))
+    span = Span(since, until, month)
+    ok = asyncio.run(run_reconcile(Settings.load(), console, span, as_json=as_json))
     if not ok:
         raise typer.Exit(EXIT_FAILED)
 
@@ -241,8 +232,7 @@ def chain_keygen(
     """Make the private key that signs roots, and print the public keys."""
     from app.cli.chain import make_key
 
-    with explained():
-        make_key(console, path, rotate=rotate)
+    make_key(console, path, rotate=rotate)
 
 
 @chain.command("public-keys")
@@ -250,8 +240,7 @@ def chain_public_keys() -> None:
     """Print the public keys of all roots, for those who verify exports."""
     from app.cli.chain import show_public_keys
 
-    with explained():
-        show_public_keys(Settings.load(), console)
+    show_public_keys(Settings.load(), console)
 
 
 @chain.command("seal")
@@ -259,8 +248,7 @@ def chain_seal(*, as_json: AsJson = False) -> None:
     """Sign a root of all chains now, and print its hash."""
     from app.cli.chain import seal
 
-    with explained():
-        asyncio.run(seal(Settings.load(), console, as_json=as_json))
+    asyncio.run(seal(Settings.load(), console, as_json=as_json))
 
 
 @chain.command("export")
@@ -270,8 +258,7 @@ def chain_export(
     """Write the chain of an account, or of all, and all roots to standard output."""
     from app.cli.chain import export_chain
 
-    with explained():
-        asyncio.run(export_chain(Settings.load(), sys.stdout, account))
+    asyncio.run(export_chain(Settings.load(), sys.stdout, account))
 
 
 @app.command()
@@ -289,10 +276,9 @@ def verify(
     """Check that no receipt, ledger entry, root or sum was changed, removed or added; if so, exits with 1."""
     from app.cli.chain import verify_database
 
-    with explained():
-        unchanged = asyncio.run(
-            verify_database(Settings.load(), console, keys=key or [], earlier=earlier or [], as_json=as_json)
-        )
+    unchanged = asyncio.run(
+        verify_database(Settings.load(), console, keys=key or [], earlier=earlier or [], as_json=as_json)
+    )
     if not unchanged:
         raise typer.Exit(EXIT_FAILED)
 
@@ -308,8 +294,7 @@ def import_file(
     from app.cli.imports.files import Wanted
     from app.cli.imports.files import import_file as run_import
 
-    with explained():
-        asyncio.run(run_import(Settings.load(), console, file, Wanted(graph, prompt, title)))
+    asyncio.run(run_import(Settings.load(), console, file, Wanted(graph, prompt, title)))
 
 
 @app.command("profile")
@@ -320,8 +305,7 @@ def provider_profile(
     """Set the user profile that the provider reports an account's calls under."""
     from app.cli.reconcile import set_profile
 
-    with explained():
-        asyncio.run(set_profile(Settings.load(), console, account, profile))
+    asyncio.run(set_profile(Settings.load(), console, account, profile))
 
 
 @app.command("run")
@@ -334,8 +318,7 @@ def run_graph(
     """Run a graph on the server at RUNTALLY_URL and print its events as they arrive."""
     from app.cli.client import run_graph as run_on_server
 
-    with explained():
-        asyncio.run(run_on_server(console, graph, prompt, as_json=as_json))
+    asyncio.run(run_on_server(console, graph, prompt, as_json=as_json))
 
 
 @app.command()
@@ -347,5 +330,4 @@ def receipts(
     """Print receipts from the server at RUNTALLY_URL."""
     from app.cli.client import show_receipts
 
-    with explained():
-        asyncio.run(show_receipts(console, run, as_json=as_json))
+    asyncio.run(show_receipts(console, run, as_json=as_json))

@@ -143,22 +143,11 @@ def _sums(found: Reconciled) -> list[dict[str, str]]:
     return [_sum(name, hours) for name, hours in [*groups, ("total", found.hours)]]
 
 
-def _sum(name: str, hours: Sequence[ReconciledHour]) -> dict[str, str]:
-    recorded, reported, unexplained, foreign = (
-        sum((getattr(hour, column) for hour in hours), Decimal(0))
-        for column in ("recorded_usd", "reported_usd", "unexplained_usd", "foreign_usd")
-    )
-    residual = reported - recorded
-    amounts = {
-        "recorded": recorded,
-        "reported": reported,
-        "residual": residual,
-        "explained": residual - unexplained,
-        "unexplained": unexplained,
-        "foreign": foreign,
-    }
+def _sum(model: str, hours: Sequence[ReconciledHour]) -> dict[str, str]:
+    names = ("recorded", "reported", "residual", "explained", "unexplained", "foreign")
+    amounts = {name: sum((getattr(hour, f"{name}_usd") for hour in hours), Decimal(0)) for name in names}
     return {
-        "model": name,
+        "model": model,
         "receipts": str(sum(hour.receipts for hour in hours)),
         **{column: _usd(amount) for column, amount in amounts.items()},
     }

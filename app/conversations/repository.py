@@ -120,6 +120,14 @@ async def change_conversation(
         await tx.execute(update(sessions).where(is_one).values(changed))
 
 
+async def replace_title(
+    tx: Transaction, account_id: AccountId, state_key: str, *, old: str, new: str
+) -> None:
+    """Replace the title of a conversation if it still is the old one."""
+    is_untouched = _is(account_id, state_key) & (sessions.c.title == old)
+    await tx.execute(update(sessions).where(is_untouched).values(title=new))
+
+
 async def find_conversation(reader: Reader, account_id: AccountId, state_key: str) -> Conversation | None:
     """The account's conversation with this key."""
     found = await reader.execute(select(sessions, _BRANCHES).where(_is(account_id, state_key)))

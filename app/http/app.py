@@ -18,6 +18,7 @@ from app.http.admission.reader_limit import ReaderLimit
 from app.http.admission.token_buckets import TokenBuckets
 from app.http.ag_ui.openapi import ag_ui_schemas
 from app.http.anthropic.errors import MessagesErrors
+from app.http.anthropic.login.errors import OAuthErrors
 from app.http.api.batches.schemas import line_schemas
 from app.http.api.health.routes import MAX_AGE_S, unavailable_parts
 from app.http.api.pages.routes import files
@@ -145,6 +146,7 @@ def create_app(
         app.add_middleware(CORSMiddleware, allow_origins=origins, **_CORS)
     app.add_middleware(OpenAiErrors)
     app.add_middleware(MessagesErrors)
+    app.add_middleware(OAuthErrors)
     app.add_middleware(ManagedAgentsErrors)
     app.add_middleware(McpErrors)
     app.add_middleware(UnreadBodies)

@@ -61,16 +61,24 @@ Admin: TypeAlias = Annotated[Principal, Depends(RequireScopes("admin"))]
 MetricsReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("metrics:read"))]
 
 
-async def _chosen_account(
+async def _named_account(
     services: ServicesDep,
     caller: Annotated[Principal, Depends(request_principal)],
     account: Annotated[
         str | None, Query(description="Its name; by default the key's. Others need `admin`.")
     ] = None,
+) -> AccountId | None:
+    return None if account is None else (await services.accounts.find_visible(caller, account)).id
+
+
+NamedAccount: TypeAlias = Annotated[AccountId | None, Depends(_named_account)]
+"""The account that the parameter `account` names."""
+
+
+async def _chosen_account(
+    caller: Annotated[Principal, Depends(request_principal)], named: NamedAccount
 ) -> AccountId:
-    if account is None:
-        return caller.account_id
-    return (await services.accounts.find_visible(caller, account)).id
+    return named or caller.account_id
 
 
 OfAccount: TypeAlias = Annotated[AccountId, Depends(_chosen_account)]
@@ -144,6 +152,14 @@ async def approvals_page(request: Request, location: Location) -> str:
 
 
 ApprovalsPage: TypeAlias = Annotated[str, Depends(approvals_page)]
+
+
+async def base_url(request: Request, location: Location) -> str:
+    """The URL of this server, by the address that the client has used."""
+    return f"{str(request.base_url).removesuffix('/')}{location('')}"
+
+
+BaseUrl: TypeAlias = Annotated[str, Depends(base_url)]
 
 
 async def shared_page(request: Request, location: Location) -> str:

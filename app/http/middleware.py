@@ -90,8 +90,10 @@ class UnexpectedErrors(Middleware):
 
 
 def _log_truncated_response(route: str | None, error: Exception) -> None:
-    if isinstance(error.__cause__, AppError):
-        log.error("http.response_truncated", route=route, reason=error.__cause__.detail)
+    if isinstance(cause := error.__cause__, AppError):
+        # A person may delete what a response is being read from; that is no failure of the server.
+        is_failure = cause.status >= AppError.status
+        (log.error if is_failure else log.info)("http.response_truncated", route=route, reason=cause.detail)
     else:
         log.error("http.response_truncated", route=route, exc_info=error)
 

@@ -3,6 +3,8 @@
 from app.http.admission.checks import literal_paths
 from app.http.ag_ui.routes import router as ag_ui
 from app.http.ai_sdk.routes import router as ai_sdk
+from app.http.anthropic.limit_routes import router as spend_limits
+from app.http.anthropic.login.routes import router as anthropic_login
 from app.http.anthropic.routes import router as anthropic
 from app.http.api.accounts.routes import router as accounts
 from app.http.api.alarms.routes import router as alarms
@@ -22,9 +24,11 @@ from app.http.api.exports.routes import router as exports
 from app.http.api.files.routes import router as files
 from app.http.api.fleet.routes import router as fleet
 from app.http.api.generate.routes import router as generate
+from app.http.api.guide.routes import router as guide
 from app.http.api.health.routes import router as health
 from app.http.api.keys.routes import router as keys
 from app.http.api.ledger.routes import router as ledger
+from app.http.api.logins.routes import router as logins
 from app.http.api.metrics.routes import router as metrics
 from app.http.api.pages.routes import router as pages
 from app.http.api.prices.routes import router as prices
@@ -47,7 +51,8 @@ from app.http.openai.routes import router as openai
 
 ROUTERS = (
     *(runs, commands, approvals, batches, schedules, files, conversations, shares),
-    *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, mcp, mcp_metadata, anthropic),
+    *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, mcp, mcp_metadata),
+    *(anthropic, spend_limits, anthropic_login),
     *(managed_agents, managed_sessions, managed_events),
     *(
         receipts,
@@ -68,7 +73,7 @@ ROUTERS = (
         webhooks,
         catalogs,
     ),
-    *(health, fleet, metrics, browser_session, person_sign_in, pages),
+    *(health, fleet, metrics, browser_session, person_sign_in, logins, pages, guide),
 )
 
 WORKER_ROUTERS = (health, metrics)

@@ -106,14 +106,13 @@ async def finish_run(
     attempt: int,
     final: GraphFinal,
     report: MeterReport | None,
-    skills: Sequence[Skill] = (),
     events: Sequence[StoredEvents],
 ) -> datetime | None:
     """End a run and store its events; returns when it has ended, which is not before any of them.
 
     None if it has ended already or is at another attempt (fencing).
     """
-    values = finish_values(attempt, final, report, skills=skills, events=events)
+    values = finish_values(attempt, final, report, skills=(), events=events)
     ended_at: datetime | None = (await tx.execute(_FINISH, {**_key(key), **values})).scalar_one_or_none()
     return ended_at
 
@@ -372,7 +371,7 @@ ENDED = f"""
                skills = CAST(:skills AS json), parked = NULL,
                final = CAST(:final AS json), held_for = NULL,
                -- The process's clock may be ahead of this one: no event is later than the run's end.
-               ended_at = greatest(now(), to_timestamp(CAST(:latest AS bigint) / 1000.0)),
+               ended_at = greatest(clock_timestamp(), to_timestamp(CAST(:latest AS bigint) / 1000.0)),
                -- A run that called no model costs nothing, so its request is not stored for it; but in a
                -- conversation the next one may have to pass its message on.
                request = CASE WHEN state_key IS NULL AND coalesce(:never_called, started_at IS NULL)

@@ -1,10 +1,10 @@
 """RunService: starts runs, finds them and follows their events."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Unpack
+from typing import TypeAlias, Unpack
 from uuid import uuid5
 
 from app.errors import Unavailable
@@ -41,6 +41,10 @@ class RunLost(Unavailable):
     code = "run_lost"
 
 
+def do_nothing(*_: object) -> None:
+    """Without titles."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunService:
     """The runs of all accounts."""
@@ -51,6 +55,8 @@ class RunService:
     submission: RunSubmission
     supervisor: RunSupervisor
     reader: RunEventReader
+    on_start: "OnStart" = do_nothing
+    """Is called with each run that is new."""
 
     async def start(
         self,
@@ -87,7 +93,10 @@ class RunService:
             if await self._find(run) is None:
                 raise
             started = None
-        return started or posted.join(await self.get(run))
+        if started is None:
+            return posted.join(await self.get(run))
+        self.on_start(self, posted, started)
+        return started
 
     async def get(self, run: RunKey) -> RunRecord:
         """The run; raises `RunNotFound`."""
@@ -187,6 +196,9 @@ class RunService:
     async def _find(self, run: RunKey) -> RunRecord | None:
         async with self.database.read() as reader:
             return await find_run(reader, run)
+
+
+OnStart: TypeAlias = Callable[[RunService, PostedRun, RunRecord], None]
 
 
 def _given_id(caller: Principal, request: GraphRunRequest, idempotency_key: str | None) -> RunId | None:

@@ -117,6 +117,13 @@ export const remove = (path) => call("DELETE", path);
 export const getStream = async (path, signal) => (await answered("GET", path, undefined, {}, signal)).body;
 
 /**
+ * The content of a file.
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
+ */
+export const getFile = async (path) => (await answered("GET", path)).blob();
+
+/**
  * The JSON of the response, null without a body; throws `ApiError` unless the request succeeded.
  * @param {string} method
  * @param {string} path

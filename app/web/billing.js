@@ -15,7 +15,7 @@ function Billing({ who }) {
   const [view, show] = useView();
   if (!who.may("receipts:read")) return html`<${NotAllowed} account=${who.account} />`;
   if (view.run !== "") return html`<${RunPage} key=${view.run} runId=${view.run} who=${who} view=${view} />`;
-  return html`<${Overview} view=${view} show=${show} />`;
+  return html`<${Overview} view=${view} show=${show} who=${who} />`;
 }
 
 /** @param {{account: string}} props */

@@ -12,12 +12,15 @@ import { useAttachments } from "./chat/composer/attachments.js";
 import { useRunChoices } from "./chat/composer/choices.js";
 import { keyOfUrl, linkTo, useConversation, useGraphs, useProblem } from "./chat/hooks.js";
 import { Head } from "./chat/layout.js";
+import { tellEnd } from "./chat/notices.js";
 import { ConversationPane } from "./chat/pane.js";
 import { Sidebar } from "./chat/sidebar.js";
 import { apiPath, remove } from "./api.js";
 import { useSessions } from "./conversations/sessions.js";
 import { html, useState } from "./html.js";
 import { startPage } from "./shell.js";
+
+const TITLE_MS = 5000;
 
 /** @param {{who: Session}} props */
 function ChatPage({ who }) {
@@ -27,7 +30,12 @@ function ChatPage({ who }) {
   const sessions = useSessions(errors.fail);
   const drawer = useDrawer();
   const { conversation, announcement, go } = useConversation({
-    onRunEnd: sessions.list,
+    onRunEnd: (shown, turn) => {
+      tellEnd(shown, turn);
+      sessions.list();
+      // A model may find a title once the first question is answered.
+      if (shown.turns.length === 1) setTimeout(sessions.list, TITLE_MS);
+    },
     onLoad: ({ turns }) => {
       const last = turns.findLast((turn) => turn.graphId);
       if (last) graphs.chooseGraph(last.graphId);
@@ -41,11 +49,21 @@ function ChatPage({ who }) {
     drawer.hide();
     go(key);
   };
+  const listed = sessions.groups.flatMap(({ items }) => items).find(({ stateKey }) => stateKey === conversation.key);
+  const title = listed?.title ?? conversation.title;
   const began = (/** @type {string} */ key) => history.replaceState(null, "", linkTo(key));
   const page = { who, graphs, choices, attachments, errors, open, began, onChange: sessions.list };
   const actions = actionsOn(conversation, page);
   const head = (/** @type {(() => void) | null} */ remove) =>
-    html`<${Head} conversation=${conversation} drawer=${drawer} remove=${remove} />`;
+    html`
+      <${Head}
+        conversation=${conversation}
+        name=${title}
+        drawer=${drawer}
+        remove=${remove}
+        keepsFiles=${conversation.turns.some(({ graphId }) => graphs.graphs?.find(({ id }) => id === graphId)?.keepsFiles)}
+      />
+    `;
   return html`
     <div class="chat">
       <${Sidebar}

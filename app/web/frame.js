@@ -1,7 +1,7 @@
 // The chat in a frame of another site's page: one graph, and the conversation that its user had last.
 
 /** @import { Graph } from "./chat/agents/describing.js" */
-/** @import { Turn } from "./chat/conversation.js" */
+/** @import { Conversation, Turn } from "./chat/conversation.js" */
 /** @import { Settings } from "./frame/site.js" */
 
 import { ApiError, apiPath, get } from "./api.js";
@@ -16,9 +16,9 @@ import { applyScheme, applyTheme } from "./frame/theme.js";
 import { html, render, useEffect, useState } from "./html.js";
 
 const GRAPH_ID = new URLSearchParams(location.search).get("graph") ?? "";
-/** An end user; what a token lacks, the server refuses. */
+/** An end user, who decides about no calls: a site could lay out the frame so that people click where they do not mean to. */
 const USER = {
-  may: (/** @type {string} */ scope) => ["runs:write", "runs:approve"].includes(scope),
+  may: (/** @type {string} */ scope) => ["runs:write", "runs:read"].includes(scope),
   person: { name: "", endUser: "", role: /** @type {const} */ ("user") },
 };
 const NOT_OPEN = "This agent is not available here.";
@@ -84,7 +84,8 @@ async function find() {
 /** @param {Found & {name: ReturnType<typeof html>}} props */
 function Chat({ graph, lastKey, name }) {
   const errors = useProblem();
-  const onRunEnd = (/** @type {Turn} */ { runId, run }) => tell("message", { runId, error: run.error });
+  const onRunEnd = (/** @type {Conversation} */ _, /** @type {Turn} */ { runId, run }) =>
+    tell("message", { runId, error: run.error });
   const { conversation, announcement, show } = useShown({ onRunEnd, onLoad: () => {} }, () => lastKey);
   const attachments = useAttachments(conversation?.key ?? "");
   if (conversation === null) return null;

@@ -4,13 +4,18 @@
 
 import { ApiError, apiPath, apiUrl, get, onSignedOut, post, remove } from "./api.js";
 import { html, render, useEffect, useRef, useState } from "./html.js";
+import { NoticeButton } from "./parts/notices.js";
 
 const PAGES = [
   { name: "chat", label: "Chat", href: "./", needs: "runs:read" },
   { name: "approvals", label: "Approvals", href: "./approvals", needs: "runs:read" },
   { name: "billing", label: "Billing", href: "./billing", needs: "receipts:read" },
   { name: "console", label: "Console", href: "./console", needs: "receipts:read" },
+  // Reached by a link alone.
+  { name: "device", label: "", href: "./device", needs: "external:write" },
 ];
+/** The pages that tell of something while they are hidden. */
+const NOTICES = ["chat", "approvals"];
 /** Scopes that `admin` includes. */
 const OF_ADMIN = ["metrics:read", "keys:write", "budgets:write"];
 const BROWSER_SESSION = apiPath("/v1/browser-session");
@@ -26,7 +31,7 @@ const PROBLEMS = /** @type {Record<string, string>} */ ({
 
 /** @typedef {Schemas["BrowserSessionResponse"]} SessionResponse */
 /** @typedef {SessionResponse & {may: (scope: string) => boolean}} Session */
-/** @typedef {{name: "chat" | "approvals" | "billing" | "console", Page: (props: {who: Session}) => Html}} PageProps */
+/** @typedef {{name: "chat" | "approvals" | "billing" | "console" | "device", Page: (props: {who: Session}) => Html}} PageProps */
 
 /** The session before it is known whether there is one, which null means. */
 const UNKNOWN = undefined;
@@ -129,11 +134,13 @@ function TopBar({ name, who, signOut }) {
     <header class="top">
       <span class="brand"><img src="./assets/icon.svg" alt="" width="22" height="22" />Runtally</span>
       <nav aria-label="Pages">
-        ${pagesOf(who).map(
-          (page) => html`
+        ${pagesOf(who)
+          .filter(({ label }) => label !== "")
+          .map(
+            (page) => html`
             <a href=${page.href} aria-current=${page.name === name ? "page" : undefined}>${page.label}</a>
           `,
-        )}
+          )}
       </nav>
       <details class="who" onKeyDown=${closeOnEscape}>
         <summary>
@@ -161,6 +168,7 @@ function TopBar({ name, who, signOut }) {
             <dt>Signed in until</dt>
             <dd>${new Date(who.expiresAt).toLocaleString()}</dd>
           </dl>
+          ${NOTICES.includes(name) && html`<${NoticeButton} />`}
           <button type="button" class="button" onClick=${signOut}>Sign out</button>
         </div>
       </details>

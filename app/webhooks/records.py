@@ -16,24 +16,6 @@ DeliveryStatus = Literal["pending", "delivered", "failed", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
-class Webhook:
-    """A webhook, without its secret."""
-
-    id: UUID
-    account_id: AccountId
-    url: str
-    events: tuple[WebhookEvent, ...]
-    description: str | None
-    format: WebhookFormat
-    event_type: str | None
-    subject: str | None
-    enabled: bool
-    disabled_reason: DisabledReason | None
-    disabled_at: datetime | None
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class NewWebhook:
     """The values of a webhook to insert."""
 
@@ -45,6 +27,16 @@ class NewWebhook:
     format: WebhookFormat
     event_type: str | None
     subject: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook(NewWebhook):
+    """A stored webhook, without its secret."""
+
+    enabled: bool
+    disabled_reason: DisabledReason | None
+    disabled_at: datetime | None
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

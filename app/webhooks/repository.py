@@ -1,7 +1,7 @@
 """SQL for webhooks and their deliveries, as their account reads and changes them."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -30,19 +30,8 @@ async def insert_webhook(tx: Transaction, webhook: NewWebhook, *, secret: str) -
     """Insert an enabled webhook."""
     statement = (
         insert(webhooks)
-        .values(
-            id=webhook.id,
-            account_id=webhook.account_id,
-            url=webhook.url,
-            events=list(webhook.events),
-            description=webhook.description,
-            secret=secret,
-            format=webhook.format,
-            event_type=webhook.event_type,
-            subject=webhook.subject,
-            enabled=True,
-            created_at=func.now(),
-        )
+        .values(asdict(webhook) | {"events": list(webhook.events)})
+        .values(secret=secret, enabled=True, created_at=func.now())
         .returning(*_WEBHOOK)
     )
     return _webhook((await tx.execute(statement)).mappings().one())

@@ -32,7 +32,7 @@ def test_a_lock_holds_pins_and_hashes_and_no_address(lock: str) -> None:
     assert odd == []
 
 
-@pytest.mark.parametrize("directory", ["clients", "frontends"])
+@pytest.mark.parametrize("directory", ["clients", "conformance", "frontends"])
 def test_a_lock_of_the_tests_own_packages_holds_hashes_and_no_address(directory: str) -> None:
     text = (ROOT / "tests" / directory / "package-lock.json").read_text(encoding="utf-8")
     installed = {name: entry for name, entry in json.loads(text)["packages"].items() if name}

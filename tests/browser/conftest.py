@@ -67,7 +67,11 @@ async def site(
     admin = await asyncpg.connect(postgres)
     await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
     model, url = Model(), postgres.rpartition("/")[0] + f"/{name}"
-    served = a_world(directory, url, named_by_caller(model), **office.settings(directory))
+    settings = {**office.settings(directory), "RUNTALLY_TOOLS": "tests.e2e.office,tests.browser.rooms"}
+    served = a_world(directory, url, named_by_caller(model), **settings)
+    (directory / "graphs" / "booker.md").write_text(
+        "---\ndescription: Books.\ntools: [rooms__book]\napprove: [external_side_effect]\n---\nBook.\n"
+    )
     (directory / "graphs" / "lead.md").write_text(_LEAD)
     (directory / "graphs" / "asker.md").write_text("---\ndescription: Asks.\nquestions: true\n---\nAsk.\n")
     (directory / "graphs" / "thrifty.md").write_text(
@@ -75,6 +79,10 @@ async def site(
     )
     if shutil.which("bwrap") and shutil.which("socat"):
         workshop.settings(directory, "approve: [state_change]")
+        (directory / "graphs" / "keeper.md").write_text(
+            "---\ndescription: Keeps files.\nnative_tools: [Write, Edit, Bash]\n"
+            "workspace: {keep: conversation}\n---\nEdit files.\n"
+        )
     async with in_its_own_task(served) as world, a_site(world, model, browser) as site:
         yield site
     await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

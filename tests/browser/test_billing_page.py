@@ -210,6 +210,16 @@ async def test_an_alarm_links_to_its_run(site: Site, books: Books) -> None:
         )
         await entries.get_by_text("core__get_current_time").click()
         await expect(entries.get_by_text("Asia/Tokyo").first).to_be_visible()
+        spans = page.get_by_role("region", name="Spans of this run").locator("tbody tr")
+        took = r"\s*\+\d.*s\s*\d.*s$"
+        kinds = [
+            r"Waits for a place\s*queue",
+            r"Step 1\s*model",
+            r"core__get_current_time\s*tool",
+            r"Step 2\s*model",
+        ]
+        await expect(spans).to_have_text([re.compile(kind + took) for kind in kinds])
+        await expect(page.get_by_text("Added up again they are")).to_contain_text("as the run says")
         charged = page.get_by_role("region", name="Receipts of this run").locator("tbody tr")
         await expect(charged).to_contain_text(["8,000", "9,000"])
         await screenshot(page, "billing-run")

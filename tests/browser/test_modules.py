@@ -75,6 +75,46 @@ async def test_events_become_turns_with_their_receipts_and_items(site: Site) -> 
     assert pending == 0
 
 
+async def test_events_become_spans(site: Site) -> None:
+    async with site.visit() as page:
+        spans: Any = await page.evaluate(_SPANS)
+
+    assert spans == [
+        "queue Waits for a place 00-01 at 0",
+        "model Step 1 01-03 at 0",
+        "tool Agent 02-09 at 0 cut off",
+        "model Step 1 02-04 at 1",
+        "tool read 04-07 at 1 failed",
+        "waiting Approval of read 05-06 at 1",
+        "model Step 2 07-08 at 1",
+        "model Step 1 09-10 at 0",
+        "tool write 10-? at 0",
+    ]
+
+
+_SPANS = """async () => {
+  const { spansOf } = await import("/assets/billing/trace/spans.js");
+  const at = (second) => `2026-11-28T07:00:${String(second).padStart(2, "0")}Z`;
+  const inside = { parentToolCallId: "a" };
+  const events = [
+    [1, { type: "run_started", attempt: 0 }],
+    [2, { type: "tool_call_start", toolCallId: "a", toolName: "Agent" }],
+    [3, { type: "step", stepIndex: 1 }],
+    [4, { type: "step", stepIndex: 1, ...inside }],
+    [4, { type: "tool_call_start", toolCallId: "b", toolName: "read", ...inside }],
+    [5, { type: "permission_request", requestId: "r", toolName: "read", ...inside }],
+    [6, { type: "permission_resolved", requestId: "r", ...inside }],
+    [7, { type: "tool_call_result", toolCallId: "b", isError: true, ...inside }],
+    [8, { type: "step", stepIndex: 2, ...inside }],
+    [9, { type: "run_started", attempt: 1 }],
+    [10, { type: "step", stepIndex: 1 }],
+    [10, { type: "tool_call_start", toolCallId: "c", toolName: "write" }],
+  ].map(([second, event]) => ({ ...event, at: at(second) }));
+  const short = (time) => (time === null ? "?" : time.slice(17, 19));
+  return spansOf(events, at(0)).map(({ kind, name, from, to, depth, state }) =>
+    `${kind} ${name} ${short(from)}-${short(to)} at ${depth} ${state}`.trim(),
+  );
+}"""
 _RUN = """async () => {
   const { RunState } = await import("/assets/runs/run_state.js");
   const { timelineEntries } = await import("/assets/billing/timeline_entries.js");

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
@@ -19,37 +19,44 @@ from tests.programs import require
 
 HERE = Path(__file__).parent
 _CLIENT = HERE.parents[1] / "clients" / "typescript"
-_LOCK = HERE / "package-lock.json"
-_INSTALLED = HERE / "node_modules" / ".package-lock.json"
 _TIMEOUT_S = 300.0
 """For a program that hangs. One with 16 chats takes 12 s, and on a busy machine ten times as long."""
 
 
-def install() -> Path:
-    """Install the locked packages unless they are there; returns their directory.
+def install(directory: Path = HERE) -> Path:
+    """Install the packages that the directory has a lock of, unless they are there; returns where they are.
 
     Skips the test where Node is missing.
     """
     require("node", "npm")
-    with FileLock(HERE / ".installing"):
-        if not _INSTALLED.exists() or _INSTALLED.stat().st_mtime < _LOCK.stat().st_mtime:
+    lock, packages = directory / "package-lock.json", directory / "node_modules"
+    installed = packages / ".package-lock.json"
+    with FileLock(directory / ".installing"):
+        if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
             command = [_path("npm"), "ci", "--loglevel=error"]
-            subprocess.run(command, cwd=HERE, check=True, capture_output=True)
-            _INSTALLED.touch()
-    return _INSTALLED.parent
+            subprocess.run(command, cwd=directory, check=True, capture_output=True)
+            installed.touch()
+    return packages
 
 
 async def node(
-    program: str, *arguments: str, given: str = "", variables: Mapping[str, str] | None = None
+    program: str,
+    *arguments: str,
+    given: str = "",
+    variables: Mapping[str, str] | None = None,
+    runtime: Path | None = None,
+    statuses: Collection[int] = (0,),
 ) -> str:
     """Run a program with this standard input and environment; returns its output.
 
-    Fails the test with the program's output if it fails or takes too long.
+    Without a `runtime` it is the Node of this machine, with the packages of this directory. Fails the test
+    with the program's output if it ends with another status or takes too long.
     """
-    await asyncio.to_thread(install)
+    if runtime is None:
+        await asyncio.to_thread(install)
     with TemporaryFile() as output, TemporaryFile() as errors:
         process = await asyncio.create_subprocess_exec(
-            *(_path("node"), program, *arguments),
+            *(runtime or _path("node"), program, *arguments),
             cwd=HERE,
             env={"PATH": os.environ["PATH"], **(variables or {})},
             stdin=asyncio.subprocess.PIPE,
@@ -63,7 +70,7 @@ async def node(
             process.kill()
             await process.wait()
             pytest.fail(f"{program} takes longer than {_TIMEOUT_S:.0f} s: {_text(errors)}{_text(output)}")
-        assert process.returncode == 0, f"{program}: {_text(errors)}{_text(output)}"
+        assert process.returncode in statuses, f"{program}: {_text(errors)}{_text(output)}"
         return _text(output)
 
 

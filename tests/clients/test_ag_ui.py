@@ -20,6 +20,7 @@ from tests.clients.node import node
 from tests.e2e.agents import MESSAGES, without_cli
 from tests.e2e.office import MAIL, office, settings
 from tests.e2e.stories import CLOCK, KEY, World, WorldOf
+from tests.graph_files import graph_files
 from tests.web_pages import SNOW, a_search, cited
 
 ODD = 'one two\u2028 three\U0001f600 \x85 \\u2028 "quoted"\r\n\r\ndata: four\n\n five'
@@ -213,12 +214,8 @@ async def test_the_client_executes_its_own_tools(world_of: WorldOf, tmp_path: Pa
         calls = [ToolUse("client-pick", {"about": "sky"}), ToolUse(CLOCK, {"timezone": "UTC"})]
         return Reply([Text("Look."), *calls, ToolUse("client-pick", {"about": "sea"})])
 
-    graphs = tmp_path / "graphs"
-    graphs.mkdir()
-    (graphs / "helper.md").write_text(
-        "---\ndescription: Helps.\ntools: [core__get_current_time]\nclient_tools: true\n---\nHelp.\n"
-    )
-    world = await world_of(respond, RUNTALLY_GRAPHS_DIR=graphs)
+    helper = "---\ndescription: Helps.\ntools: [core__get_current_time]\nclient_tools: true\n---\nHelp.\n"
+    world = await world_of(respond, **graph_files(tmp_path, helper=helper))
     schema = {"type": "object", "properties": {"about": {"type": "string"}}}
     tools = {"tools": [{"name": "pick", "description": "Pick a color.", "parameters": schema}]}
     executed = a_scene(

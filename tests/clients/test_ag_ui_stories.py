@@ -14,6 +14,7 @@ from tests.clients.node import node
 from tests.conftest import a_database
 from tests.e2e.stories import KEY, a_world
 from tests.e2e.the_bill import bill, wire
+from tests.graph_files import graph_files
 
 pytestmark = pytest.mark.long
 
@@ -73,11 +74,10 @@ class Played:
 async def played(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Played:
     """One server and one program: each client's stories at once."""
     directory = tmp_path_factory.mktemp("ag-ui")
-    (directory / "graphs").mkdir()
-    (directory / "graphs" / "helper.md").write_text("---\ndescription: d\nclient_tools: true\n---\nHelp.\n")
+    graphs = graph_files(directory, helper="---\ndescription: d\nclient_tools: true\n---\nHelp.\n")
     async with (
         a_database(postgres) as database_url,
-        a_world(directory, database_url, answer, RUNTALLY_GRAPHS_DIR=directory / "graphs") as world,
+        a_world(directory, database_url, answer, **graphs) as world,
     ):
         given = {"url": world.url, "key": KEY, "clients": CLIENTS}
         shown = json.loads(await node("ag_ui_stories.mjs", given=json.dumps(given)))

@@ -27,7 +27,7 @@ FOR_OTHERS = (
     *("/v1/alarms", "/v1/chain", "/v1/fleet", "/v1/prices"),
     *("/v1/exports", "/v1/ledger", "/v1/reconciliation", "/v1/statements"),
     # What watches the server, and its pages.
-    *("/healthz", "/readyz", "/metrics", "/v1/browser-session", "/v1/shared"),
+    *("/healthz", "/readyz", "/metrics", "/v1/browser-session", "/v1/shared", "/v1/logins"),
 )
 LEFT_OUT = {
     "follow_batch": "`batches.watch` looks the batch up, and needs no open connection",

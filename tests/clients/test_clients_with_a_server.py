@@ -28,6 +28,7 @@ from tests.clients.node import HERE, install_client, node
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import KEY, World, WorldOf
 from tests.e2e.test_the_agent_asks import COLOR, SIZES
+from tests.graph_files import graph_files
 
 pytestmark = pytest.mark.long
 
@@ -66,9 +67,7 @@ async def first_words(stream: AsyncRunStream) -> None:
 
 
 async def test_everything_that_the_python_client_can_do(world_of: WorldOf, tmp_path: Path) -> None:
-    (tmp_path / "graphs").mkdir()
-    (tmp_path / "graphs" / "helper.md").write_text(HELPS)
-    world = await world_of(respond, RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
+    world = await world_of(respond, **graph_files(tmp_path, helper=HELPS))
     async with AsyncClient(world.url, KEY) as client:
         await runs_are_started_and_stopped(client)
         await conversations_are_kept(client)

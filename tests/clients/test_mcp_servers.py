@@ -21,6 +21,7 @@ from tests.clients.node import install
 from tests.e2e.agents import every_agent
 from tests.e2e.stories import WorldOf, a_request
 from tests.e2e.the_bill import bill, wire
+from tests.graph_files import graph_files
 
 pytestmark = pytest.mark.long
 
@@ -138,14 +139,13 @@ def _shown(content: str | list[dict[str, Any]]) -> list[str]:
 
 @every_agent
 async def test_each_kind_of_content_reaches_the_model(world_of: WorldOf, tmp_path: Path) -> None:
-    (tmp_path / "graphs").mkdir()
     async with served() as url:
         spec = {
             "description": "Keeps things.",
             "mcp_servers": await asyncio.to_thread(servers, tmp_path, url),
         }
-        (tmp_path / "graphs" / "keeper.md").write_text(f"---\n{yaml.safe_dump(spec)}---\nKeep things.\n")
-        world = await world_of(model(tmp_path), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
+        graphs = graph_files(tmp_path, keeper=f"---\n{yaml.safe_dump(spec)}---\nKeep things.\n")
+        world = await world_of(model(tmp_path), **graphs)
         events = await world.run(a_request("go", graphId=KEEPER, runId="kept"))
 
     assert events[-1].data["finishReason"] == "stop", events[-2:]

@@ -27,6 +27,7 @@ from tests.e2e.office import settings as office_settings
 from tests.e2e.stories import KEY, World, WorldOf
 from tests.e2e.test_a_client_brings_tools import PICK
 from tests.e2e.test_a_client_brings_tools import settings as helper_settings
+from tests.graph_files import graph_files
 from tests.media import PDF, PIXEL, b64
 from tests.patience import PATIENCE_S
 
@@ -294,12 +295,10 @@ async def test_images_files_and_a_schema_are_passed_on_and_the_object_is_the_tex
 async def test_thinking_is_shown_if_the_graph_shows_it_and_what_has_no_effect_is_named(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
-    graphs = tmp_path / "graphs"
-    graphs.mkdir()
     head = "description: Thinks.\nshow_thinking: true"
-    (graphs / "thinker.md").write_text(f"---\n{head}\n---\nThink.\n")
+    graphs = graph_files(tmp_path, thinker=f"---\n{head}\n---\nThink.\n")
     replies = Reply([Thinking("Hm."), Text("Yes.")])
-    world = await world_of(lambda _: replies, agent=MESSAGES, RUNTALLY_GRAPHS_DIR=graphs)
+    world = await world_of(lambda _: replies, agent=MESSAGES, **graphs)
     options: dict[str, Any] = {"model": "messages:thinker", "messages": [says("Well?")]}
 
     async with a_client(world) as client:

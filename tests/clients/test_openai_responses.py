@@ -16,6 +16,7 @@ from tests.e2e.office import settings as office_settings
 from tests.e2e.stories import WorldOf
 from tests.e2e.test_a_client_brings_tools import PICK
 from tests.e2e.test_a_client_brings_tools import settings as helper_settings
+from tests.graph_files import graph_files
 from tests.media import PDF, PIXEL, b64
 
 PICK_COLOR: Any = {
@@ -279,12 +280,10 @@ async def test_attachments_are_passed_on_and_an_object_is_parsed(world_of: World
 async def test_thinking_is_a_reasoning_item_and_what_has_no_effect_is_named(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
-    graphs = tmp_path / "graphs"
-    graphs.mkdir()
     head = "description: Thinks.\nshow_thinking: true\nallow_system_messages: true"
-    (graphs / "thinker.md").write_text(f"---\n{head}\n---\nThink.\n")
+    graphs = graph_files(tmp_path, thinker=f"---\n{head}\n---\nThink.\n")
     reply = Reply([Thinking("Hm."), Text("Yes.")])
-    world = await world_of(lambda _: reply, agent=MESSAGES, RUNTALLY_GRAPHS_DIR=graphs)
+    world = await world_of(lambda _: reply, agent=MESSAGES, **graphs)
     options: dict[str, Any] = {"model": "messages:thinker", "input": "Well?", "instructions": "Be brief."}
 
     async with a_client(world) as client:

@@ -59,11 +59,9 @@ async def a_relay(url: str, *, timeout_s: float = 5.0, check_s: float = 0.1) -> 
 
 
 @asynccontextmanager
-async def a_relayed_log(
-    url: str, *, timeout_s: float = 5.0, check_s: float = 0.1
-) -> AsyncIterator[RelayedEventLog]:
+async def a_relayed_log(url: str, *, timeout_s: float = 5.0) -> AsyncIterator[RelayedEventLog]:
     """As one server process has it."""
-    async with a_relay(url, timeout_s=timeout_s, check_s=check_s) as relay:
+    async with a_relay(url, timeout_s=timeout_s, check_s=0.1) as relay:
         log = RelayedEventLog(relay)
         try:
             yield log

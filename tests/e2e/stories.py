@@ -100,6 +100,22 @@ class World:
                     return events
         raise AssertionError(events)
 
+    async def first(self, run_id: str, kind: str, *, after: dict[str, Any] | None = None) -> dict[str, Any]:
+        """A run's first event of this type; `after`: with another request than that event."""
+        async with asyncio.timeout(PATIENCE_S):
+            async for event in self.follow(run_id):
+                if event.type == kind and (after is None or event.data["requestId"] != after["requestId"]):
+                    return event.data
+        raise AssertionError
+
+    async def parked(self, run_id: str) -> None:
+        """Wait until a run waits in no process."""
+        await until_shown(self.http, f"/v1/runs/{run_id}", lambda run: run["status"] == "waiting")
+
+    async def decide(self, run_id: str, request: dict[str, Any], **decision: Any) -> httpx.Response:
+        """Answer a request for a person's decision."""
+        return await self.http.post(f"/v1/runs/{run_id}/permissions/{request['requestId']}", json=decision)
+
     async def _heard(self, method: str, path: str, **options: Any) -> AsyncIterator[Heard]:
         async with httpx_sse.aconnect_sse(self.http, method, path, **options) as source:
             assert source.response.status_code == 200, await source.response.aread()

@@ -15,7 +15,7 @@ from tests.e2e.agents import every_agent, every_agent_at_length, named, without_
 from tests.e2e.servers import a_server
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_client, a_request, until
 from tests.e2e.test_a_run_stays_within_its_means import ending
-from tests.e2e.test_a_run_waits_without_a_process import kinds, waits
+from tests.e2e.test_a_run_waits_without_a_process import kinds
 from tests.e2e.test_a_waiting_run_outlives_its_server import run_in
 from tests.e2e.the_bill import bill, wire
 from tests.patience import PATIENCE_S
@@ -52,23 +52,12 @@ async def paused(world: World, **fields: Any) -> tuple[str, dict[str, Any]]:
     body = a_request("what time?", graphId=THRIFTY, model=MODEL, limits={"maxBudgetUsd": FIRST}, **fields)
     run_id = await world.start(body)
     request = (await world.events(run_id, until="budget_reached"))[-1].data
-    await waits(world, run_id)
+    await world.parked(run_id)
     return run_id, request
-
-
-async def decide(world: World, run_id: str, request: dict[str, Any], **decision: Any) -> Any:
-    return await world.http.post(f"/v1/runs/{run_id}/permissions/{request['requestId']}", json=decision)
 
 
 def raised(usd: Any) -> dict[str, Any]:
     return {"decision": "allow", "args": {"maxBudgetUsd": usd}}
-
-
-async def next_request(world: World, run_id: str, *, after: dict[str, Any]) -> dict[str, Any]:
-    async for event in world.follow(run_id):
-        if event.type == "budget_reached" and event.data["requestId"] != after["requestId"]:
-            return event.data
-    raise AssertionError
 
 
 def of_type(events: list[Heard], type_: str) -> list[dict[str, Any]]:
@@ -86,10 +75,10 @@ async def test_it_goes_on_each_time_the_budget_is_raised_and_pays_for_nothing_ag
     await until(lambda: world.services.dispatcher.places.taken == 0)
     assert (await world.http.get("/v1/balance")).json()["reserved"] == 0
 
-    await decide(world, run_id, first, **raised("0.02"))
-    second = await next_request(world, run_id, after=first)
-    await waits(world, run_id)
-    answers = [await decide(world, run_id, second, **raised("0.5")) for _ in range(2)]
+    await world.decide(run_id, first, **raised("0.02"))
+    second = await world.first(run_id, "budget_reached", after=first)
+    await world.parked(run_id)
+    answers = [await world.decide(run_id, second, **raised("0.5")) for _ in range(2)]
     hold.until.set()
     events = await world.events(run_id)
     receipts = await world.receipts(run_id)
@@ -113,7 +102,7 @@ async def test_it_ends_as_without_a_pause_if_the_budget_stays(
     world = await world_of(looks_twice(), **settings(tmp_path))
     run_id, request = await paused(world)
     if how == "denied":
-        await decide(world, run_id, request, decision="deny")
+        await world.decide(run_id, request, decision="deny")
     else:
         connection = await asyncpg.connect(database_url)
         await connection.execute("UPDATE run_waits SET expires_at = now()")
@@ -156,7 +145,7 @@ async def test_a_decision_that_is_no_higher_limit_is_refused_and_the_run_waits(
         ),
     ]
     for decision, problem in wrong:
-        refused = await decide(world, run_id, request, **decision)
+        refused = await world.decide(run_id, request, **decision)
         assert (refused.status_code, problem in refused.text) == (422, True), refused.text
     other = await world.services.accounts.create_key("other", ("runs:read", "runs:approve"))
     reader = await world.services.accounts.create_key("default", ("runs:read",))
@@ -182,7 +171,7 @@ async def test_of_two_answers_at_once_one_counts(world_of: WorldOf, tmp_path: Pa
     world = await world_of(looks_twice(), **settings(tmp_path))
     run_id, request = await paused(world)
     answers = await asyncio.gather(
-        decide(world, run_id, request, **raised("1")), decide(world, run_id, request, decision="deny")
+        world.decide(run_id, request, **raised("1")), world.decide(run_id, request, decision="deny")
     )
     events = await world.events(run_id)
 

@@ -8,6 +8,7 @@ from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, blocks_
 from tests.e2e.agents import MESSAGES, every_agent, without_cli
 from tests.e2e.stories import ASSISTANT, Heard, World, WorldOf, a_request, a_world
 from tests.e2e.test_a_chat_of_the_ai_sdk import says
+from tests.graph_files import graph_files
 from tests.patience import PATIENCE_S
 
 HELPER = "claude_agents:helper"
@@ -27,14 +28,10 @@ ASK = "mcp__runtally__client-confirm"
 
 def settings(directory: Path, *, timeout_s: float = 60) -> dict[str, Any]:
     """A graph that takes client tools, and another one that takes only some."""
-    graphs = directory / "graphs"
-    graphs.mkdir(exist_ok=True)
-    for name, rule in {"helper": "true", "choosy": '{names: "pick_.*"}'}.items():
-        (graphs / f"{name}.md").write_text(
-            f"---\ndescription: Helps.\nclient_tools: {rule}\n"
-            f"client_tool_timeout_s: {timeout_s}\n---\nHelp.\n"
-        )
-    return {"RUNTALLY_GRAPHS_DIR": graphs}
+    head = f"description: Helps.\nclient_tool_timeout_s: {timeout_s}"
+    rules = {"helper": "true", "choosy": '{names: "pick_.*"}'}
+    texts = {name: f"---\n{head}\nclient_tools: {rule}\n---\nHelp.\n" for name, rule in rules.items()}
+    return graph_files(directory, **texts)
 
 
 @every_agent

@@ -5,6 +5,7 @@ from typing import Any
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from tests.e2e.stories import CALCULATOR, CLOCK, WorldOf, a_request, cli_processes, until
 from tests.e2e.the_bill import bill, wire
+from tests.graph_files import graph_files
 
 LEAD = "claude_agents:lead"
 HEAD = """---
@@ -22,9 +23,7 @@ You lead.
 
 
 def graphs(directory: Path) -> dict[str, Any]:
-    (directory / "graphs").mkdir()
-    (directory / "graphs" / "lead.md").write_text(HEAD)
-    return {"RUNTALLY_GRAPHS_DIR": directory / "graphs"}
+    return graph_files(directory, lead=HEAD)
 
 
 def delegating(*, background: bool, helper: Callable[[ApiRequest], Answer]) -> Callable[[ApiRequest], Answer]:

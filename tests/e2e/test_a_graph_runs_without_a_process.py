@@ -8,6 +8,7 @@ from app.simulator.script import ApiRequest, Reply, Text, Thinking, ToolUse, in_
 from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
 from tests.e2e.prompt_prefix import first_difference
 from tests.e2e.stories import CALCULATOR, CLOCK, Heard, OpenWorld, World, WorldOf, a_request
+from tests.graph_files import graph_files
 from tests.media import PIXEL, b64
 
 ASSISTANT = f"{MESSAGES}:assistant"
@@ -23,10 +24,8 @@ async def turn(world: World, prompt: str, **fields: Any) -> dict[str, Any]:
 
 
 async def test_a_graph_has_an_id_for_each_executor_that_can_run_it(world_of: WorldOf, tmp_path: Path) -> None:
-    (tmp_path / "graphs").mkdir()
-    (tmp_path / "graphs" / "coder.md").write_text(CODER)
-    (tmp_path / "graphs" / "own.md").write_text("---\ndescription: d\nprovider: messages\n---\nHi.")
-    world = await world_of(in_turn(), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
+    own = "---\ndescription: d\nprovider: messages\n---\nHi."
+    world = await world_of(in_turn(), **graph_files(tmp_path, coder=CODER, own=own))
 
     listed = {graph["id"] for graph in (await world.http.get("/v1/graphs")).json()["items"]}
     refused = await world.http.post("/v1/runs", json=a_request(graphId=f"{MESSAGES}:coder"))
@@ -92,11 +91,9 @@ async def test_a_conversation_belongs_to_one_executor(world_of: WorldOf) -> None
 async def test_each_request_of_a_conversation_begins_with_the_one_before(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
-    (tmp_path / "graphs").mkdir()
-    (tmp_path / "graphs" / "thinker.md").write_text(THINKER)
     call = Reply([Thinking("hm", "c2ln"), Text("So."), ToolUse("core__calculate", {"expression": "1+1"})])
     answers = [each for _ in range(3) for each in (call, Reply([Thinking("well"), Text("Two.")]))]
-    world = await world_of(in_turn(*answers), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
+    world = await world_of(in_turn(*answers), **graph_files(tmp_path, thinker=THINKER))
     picture = {"type": "image", "mediaType": "image/png", "data": b64(PIXEL)}
 
     for number in range(3):

@@ -21,6 +21,7 @@ from tests.e2e.stories import (
     shown_by,
     until,
 )
+from tests.graph_files import graph_files
 
 BUILT_IN = [
     *(
@@ -108,9 +109,8 @@ def agent(mode: str) -> str:
 def victim(mode: str, tmp_path: Path) -> Victim:
     """The graph as it is run."""
     kind, _, parked = mode.partition(", ")
-    (tmp_path / "graphs").mkdir()
-    (tmp_path / "graphs" / "victim.md").write_text(f"---\n{HEADS.get(kind, HEADS['lean'])}\n---\nHelp.\n")
-    return Victim({"RUNTALLY_GRAPHS_DIR": tmp_path / "graphs"}, bool(parked))
+    text = f"---\n{HEADS.get(kind, HEADS['lean'])}\n---\nHelp.\n"
+    return Victim(graph_files(tmp_path, victim=text), bool(parked))
 
 
 async def test_no_tool_runs_that_was_not_asked_for(world_of: WorldOf, victim: Victim, agent: str) -> None:

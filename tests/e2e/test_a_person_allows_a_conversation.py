@@ -17,7 +17,7 @@ from tests.e2e.agents import MESSAGES, every_agent, without_cli
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import KEY, Heard, World, WorldOf, a_request
 from tests.e2e.test_a_chat_of_the_ai_sdk import V6, a_post, consent, parts_of, says
-from tests.e2e.test_a_run_waits_without_a_process import SOON, parking_agents, waits
+from tests.e2e.test_a_run_waits_without_a_process import SOON, parking_agents
 from tests.e2e.test_an_ag_ui_client_asks import an_answer, an_input, events_of
 from tests.e2e.test_the_commands import command, of_program, runtally
 from tests.e2e.workshop import calling
@@ -37,7 +37,7 @@ async def test_a_conversation_is_asked_once_until_the_grant_is_revoked(
     later = ([TO_EVE], *([TO_BOB] for _ in range(3)))
     world = await world_of(of_runs([TO_BOB, TO_EVE], *later), **settings(tmp_path))
     run_id, request = await asked(world, stateKey="chat-1")
-    answer = await decide(world, run_id, request, "allow_conversation")
+    answer = await world.decide(run_id, request, decision="allow_conversation")
     first = await world.events(run_id)
     second = await world.run(a_request("again", graphId=MAILER, stateKey="chat-1"))
     grants = (await world.http.get(GRANTS)).json()["items"]
@@ -55,7 +55,7 @@ async def test_a_conversation_is_asked_once_until_the_grant_is_revoked(
     assert [each.status_code for each in gone] == [204, 404]
     for state_key in ("chat-1", "chat-2", "chat-3"):
         run_id, request = await asked(world, stateKey=state_key)
-        await decide(world, run_id, request, "deny")
+        await world.decide(run_id, request, decision="deny")
         await world.events(run_id)
 
 
@@ -67,10 +67,10 @@ async def test_one_decision_lets_a_parked_run_make_all_of_its_calls(
     both = in_turn(Reply([TO_BOB, TO_EVE]), replace(DONE, hold=hold))
     world = await world_of(both, **settings(tmp_path), **SOON)
     run_id, request = await asked(world, stateKey="chat-1")
-    await waits(world, run_id)
+    await world.parked(run_id)
     inbox = (await world.http.get("/v1/approvals", params={"kind": "approval", "stateKey": "chat-1"})).json()
-    answer = await decide(world, run_id, request, "allow_conversation")
-    again = await decide(world, run_id, request, "allow_conversation")
+    answer = await world.decide(run_id, request, decision="allow_conversation")
+    again = await world.decide(run_id, request, decision="allow_conversation")
     hold.until.set()
     events = await world.events(run_id)
 
@@ -91,8 +91,8 @@ async def test_a_run_without_a_conversation_is_allowed_call_by_call(
     world = await world_of(calling(TO_BOB), **settings(tmp_path))
     run_id, request = await asked(world)
 
-    refused = await decide(world, run_id, request, "allow_conversation")
-    await decide(world, run_id, request, "allow")
+    refused = await world.decide(run_id, request, decision="allow_conversation")
+    await world.decide(run_id, request, decision="allow")
 
     assert "grantable" not in request
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "decision")
@@ -197,11 +197,6 @@ async def asked(world: World, **fields: Any) -> tuple[str, dict[str, Any]]:
     """Start a run and hear it until a person is asked."""
     run_id = await world.start(a_request("Write", graphId=MAILER, **fields))
     return run_id, (await world.events(run_id, until="permission_request"))[-1].data
-
-
-async def decide(world: World, run_id: str, request: dict[str, Any], decision: str) -> Any:
-    path = f"/v1/runs/{run_id}/permissions/{request['requestId']}"
-    return await world.http.post(path, json={"decision": decision})
 
 
 def resolutions(events: list[Heard]) -> list[tuple[str, str]]:

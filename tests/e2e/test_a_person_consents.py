@@ -28,9 +28,9 @@ async def test_a_call_waits_until_a_person_allows_it(world_of: WorldOf, tmp_path
         "args": ARGS,
     }
     assert request["expiresAt"] > datetime.now(UTC).isoformat().replace("+00:00", "Z")
-    answer = await decide(world, run_id, request, decision="allow")
-    again = await decide(world, run_id, request, decision="allow")
-    other = await decide(world, run_id, request, decision="deny")
+    answer = await world.decide(run_id, request, decision="allow")
+    again = await world.decide(run_id, request, decision="allow")
+    other = await world.decide(run_id, request, decision="deny")
     hold.until.set()
     rest = await world.events(run_id)
 
@@ -49,8 +49,8 @@ async def test_a_person_may_change_the_arguments(world_of: WorldOf, tmp_path: Pa
     run_id, _, request = await asked(world)
     changed = {"to": "alice@example.org", "text": "Hello Alice"}
 
-    refused = await decide(world, run_id, request, decision="allow", args={"to": "nobody", "text": "x"})
-    await decide(world, run_id, request, decision="allow", args=changed)
+    refused = await world.decide(run_id, request, decision="allow", args={"to": "nobody", "text": "x"})
+    await world.decide(run_id, request, decision="allow", args=changed)
     events = await world.events(run_id)
 
     assert refused.status_code == 422
@@ -72,7 +72,7 @@ async def test_a_person_may_deny_and_say_why(world_of: WorldOf, tmp_path: Path) 
     world = await world_of(one_mail(), **settings(tmp_path))
     run_id, _, request = await asked(world)
 
-    await decide(world, run_id, request, decision="deny", message="Never write to Bob.")
+    await world.decide(run_id, request, decision="deny", message="Never write to Bob.")
     events = await world.events(run_id)
 
     assert office().sent == []
@@ -89,26 +89,12 @@ async def test_a_call_nobody_decides_about_is_denied_in_time(world_of: WorldOf, 
     run_id, _, request = await asked(world)
 
     events = await world.events(run_id)
-    late = await decide(world, run_id, request, decision="allow")
+    late = await world.decide(run_id, request, decision="allow")
 
     assert office().sent == []
     (resolved,) = [event.data for event in events if event.type == "permission_resolved"]
     assert (resolved["decision"], resolved["reason"]) == ("deny", "expired")
     assert late.json()["code"] == "run_ended"
-
-
-@without_cli
-async def test_a_run_cancelled_while_it_waits_calls_nothing(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(one_mail(), **settings(tmp_path))
-    run_id, _, _ = await asked(world)
-
-    await world.http.post(f"/v1/runs/{run_id}/cancel")
-    events = await world.events(run_id)
-
-    assert office().sent == []
-    (resolved,) = [event.data for event in events if event.type == "permission_resolved"]
-    assert (resolved["decision"], resolved["reason"]) == ("deny", "run_stopped")
-    assert [event.type for event in events[-2:]] == ["error", "done"]
 
 
 @without_cli
@@ -139,7 +125,7 @@ async def test_a_running_run_is_given_more_or_less_freedom(
 
     changed = await world.http.patch(f"/v1/runs/{run_id}", json={"permissionMode": mode})
     refused = await world.http.patch(f"/v1/runs/{run_id}", json={"permissionMode": "acceptEdits"})
-    await decide(world, run_id, request, decision="deny")
+    await world.decide(run_id, request, decision="deny")
     events = await world.events(run_id)
 
     assert changed.json() == {"runId": run_id, "permissionMode": mode}
@@ -162,10 +148,10 @@ async def test_a_tool_that_fails_to_check_a_decision_ends_no_run(
     elsewhere = {"to": "bob@elsewhere.example", "text": "x"}
 
     async with a_world(tmp_path / "other", database_url, in_turn(), REDIS_URL=redis_url) as other:
-        remote = await decide(other, run_id, request, decision="allow", args=elsewhere)
-        local = await decide(world, run_id, request, decision="allow", args=elsewhere)
-        good = await decide(other, run_id, request, decision="allow")
-        beside = await decide(other, neighbour, waiting, decision="allow")
+        remote = await other.decide(run_id, request, decision="allow", args=elsewhere)
+        local = await world.decide(run_id, request, decision="allow", args=elsewhere)
+        good = await other.decide(run_id, request, decision="allow")
+        beside = await other.decide(neighbour, waiting, decision="allow")
     events = [await world.events(each) for each in (run_id, neighbour)]
 
     for refused in (remote, local):
@@ -197,7 +183,3 @@ async def asked(world: World) -> tuple[str, list[Heard], dict[str, Any]]:
     run_id = await world.start(a_request("Write to Bob", graphId=MAILER))
     events = await world.events(run_id, until="permission_request")
     return run_id, events, events[-1].data
-
-
-async def decide(world: World, run_id: str, request: dict[str, Any], **body: Any) -> Any:
-    return await world.http.post(f"/v1/runs/{run_id}/permissions/{request['requestId']}", json=body)

@@ -9,17 +9,16 @@ import pytest
 from app.simulator.script import Reply, Text, text_of
 from tests.e2e.agents import every_agent
 from tests.e2e.stories import Heard, World, WorldOf, a_request
+from tests.graph_files import graph_files
 from tests.patience import PATIENCE_S
 
 GRAPH = "claude_agents:talker"
 
 
 async def a_talker(world_of: WorldOf, directory: Path) -> World:
-    graphs = directory / "graphs"
-    graphs.mkdir()
-    (graphs / "talker.md").write_text("---\ndescription: d\nkeep_open_s: 3600\n---\nTalk.\n")
+    graphs = graph_files(directory, talker="---\ndescription: d\nkeep_open_s: 3600\n---\nTalk.\n")
     answers = lambda request: Reply([Text(f"Answer to {request.last_text}")])  # noqa: E731
-    return await world_of(answers, RUNTALLY_GRAPHS_DIR=str(graphs))
+    return await world_of(answers, **graphs)
 
 
 async def open_run(world: World, **fields: Any) -> str:

@@ -11,7 +11,7 @@ from app.simulator.script import Hold, Reply, Responder, Text, ToolUse, in_turn
 from tests.e2e.agents import MESSAGES
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_client, a_request, until
-from tests.patience import PATIENCE_S, until_shown
+from tests.patience import PATIENCE_S
 
 ARGS = {"to": "bob@example.org", "text": "Hello Bob"}
 SOON = {"RUNTALLY_PARK_AFTER_S": 0.05}
@@ -28,16 +28,8 @@ async def parked(world: World, **fields: Any) -> tuple[str, dict[str, Any]]:
     """A run that waits in no process, and its request."""
     run_id = await world.start(a_request("mail", graphId=MAILER, **fields))
     events = await world.events(run_id, until="permission_request")
-    await waits(world, run_id)
+    await world.parked(run_id)
     return run_id, events[-1].data
-
-
-async def waits(world: World, run_id: str) -> None:
-    await until_shown(world.http, f"/v1/runs/{run_id}", lambda run: run["status"] == "waiting")
-
-
-async def decide(world: World, run_id: str, request: dict[str, Any], **decision: Any) -> Any:
-    return await world.http.post(f"/v1/runs/{run_id}/permissions/{request['requestId']}", json=decision)
 
 
 def kinds(events: list[Heard]) -> list[str]:
@@ -54,8 +46,8 @@ async def test_the_answer_lets_it_go_on_and_nothing_is_done_or_paid_twice(
 
     await until(lambda: world.services.dispatcher.places.taken == 0)
     before = await world.events(run_id, until="status")
-    answer = await decide(world, run_id, request, decision="allow")
-    again = await decide(world, run_id, request, decision="allow")
+    answer = await world.decide(run_id, request, decision="allow")
+    again = await world.decide(run_id, request, decision="allow")
     hold.until.set()
     rest = await world.events(run_id)
 
@@ -77,7 +69,7 @@ async def test_its_readers_stay_and_its_conversation_goes_on_behind_it(
     reading = asyncio.create_task(world.run(body))
     await world.accepted(1)
     (run,) = (await world.http.get("/v1/runs")).json()["items"]
-    await waits(world, run["runId"])
+    await world.parked(run["runId"])
     later = await world.start(a_request("and then?", graphId=MAILER, stateKey="chat"))
     (request,) = [
         event.data
@@ -86,7 +78,7 @@ async def test_its_readers_stay_and_its_conversation_goes_on_behind_it(
     ]
 
     assert (await world.http.get(f"/v1/runs/{later}")).json()["status"] == "queued"
-    await decide(world, run["runId"], request, decision="deny", message="Never write to Bob.")
+    await world.decide(run["runId"], request, decision="deny", message="Never write to Bob.")
     heard = await reading
     await world.ended(later)
 
@@ -104,7 +96,7 @@ async def test_a_message_that_is_sent_meanwhile_is_part_of_it_when_it_goes_on(
     world = await world_of(one_mail(), **settings(tmp_path), **SOON)
     run_id, request = await parked(world)
     sent = await world.http.post(f"/v1/runs/{run_id}/messages", json={"content": "Add my greetings."})
-    await decide(world, run_id, request, decision="allow")
+    await world.decide(run_id, request, decision="allow")
     events = await world.events(run_id)
 
     assert sent.status_code == 202, sent.text
@@ -121,14 +113,14 @@ async def test_arguments_that_a_person_has_changed_are_checked_when_it_goes_on(
     mails = in_turn(Reply([ToolUse(MAIL, ARGS)]), Reply([ToolUse(MAIL, ARGS)]), Reply([Text("So be it.")]))
     world = await world_of(mails, **settings(tmp_path), **SOON)
     run_id, request = await parked(world)
-    await decide(world, run_id, request, decision="allow", args={"to": "no address", "text": "x"})
+    await world.decide(run_id, request, decision="allow", args={"to": "no address", "text": "x"})
     async with asyncio.timeout(PATIENCE_S):
         async for event in world.follow(run_id):
             if event.type == "permission_request" and event.data["requestId"] != request["requestId"]:
                 break
-    await waits(world, run_id)
+    await world.parked(run_id)
     changed = {"to": "alice@example.org", "text": "Hello Alice"}
-    await decide(world, run_id, event.data, decision="allow", args=changed)
+    await world.decide(run_id, event.data, decision="allow", args=changed)
     events = await world.events(run_id)
 
     assert office().sent == [("alice@example.org", "Hello Alice")]
@@ -146,7 +138,7 @@ async def test_a_call_whose_time_is_up_is_denied_and_a_late_answer_refused(
     await connection.execute("UPDATE run_waits SET expires_at = now()")
     await connection.close()
     events = await world.events(run_id)
-    late = await decide(world, run_id, request, decision="allow")
+    late = await world.decide(run_id, request, decision="allow")
 
     assert office().sent == []
     (resolved,) = [event.data for event in events if event.type == "permission_resolved"]
@@ -162,7 +154,7 @@ async def test_a_run_that_waits_is_stopped_at_once(world_of: WorldOf, tmp_path: 
 
     stopped = await world.http.post(f"/v1/runs/{run_id}/{how}")
     events = await world.events(run_id)
-    late = await decide(world, run_id, request, decision="allow")
+    late = await world.decide(run_id, request, decision="allow")
 
     assert stopped.status_code == 202, stopped.text
     (resolved,) = [event.data for event in events if event.type == "permission_resolved"]
@@ -179,7 +171,7 @@ async def test_of_two_answers_the_first_counts(world_of: WorldOf, tmp_path: Path
     run_id, request = await parked(world)
 
     answers = await asyncio.gather(
-        decide(world, run_id, request, decision="allow"), decide(world, run_id, request, decision="deny")
+        world.decide(run_id, request, decision="allow"), world.decide(run_id, request, decision="deny")
     )
     await world.ended(run_id)
 
@@ -219,7 +211,7 @@ async def test_calls_of_one_message_wait_together_and_the_others_are_not_repeate
     run_id = await world.start(a_request(graphId=MAILER, clientTools=[CONFIRM], **conversation))
     asked = (await world.events(run_id, until="question"))[-1].data
     await world.events(run_id, until="client_tool_call")
-    await waits(world, run_id)
+    await world.parked(run_id)
 
     wrong = await world.http.post(
         f"/v1/runs/{run_id}/questions/{asked['requestId']}", json={"answers": {"1": "Red"}}

@@ -10,6 +10,7 @@ from app.simulator.script import Answer, ApiRequest, Block, Reply, Text, ToolUse
 from tests.e2e.agents import every_agent, without_cli
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_request, said
 from tests.e2e.the_bill import bill, wire
+from tests.graph_files import graph_files
 from tests.web_pages import SNOW, a_fetch, a_search, cited, failed, found, page, used
 
 READER = "claude_agents:reader"
@@ -18,10 +19,8 @@ ANSWER = [Text("It does. "), Text("It snows.", citations=[cited()]), Text(" Take
 
 
 def graphs(directory: Path, head: str = WEB) -> dict[str, Any]:
-    (directory / "graphs").mkdir()
     text = f"---\ndescription: Reads.\ntools: [core__get_current_time]\n{head}\n---\nYou read.\n"
-    (directory / "graphs" / "reader.md").write_text(text)
-    return {"RUNTALLY_GRAPHS_DIR": directory / "graphs"}
+    return graph_files(directory, reader=text)
 
 
 def offered(request: ApiRequest) -> dict[str, dict[str, Any]]:

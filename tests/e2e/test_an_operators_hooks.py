@@ -13,10 +13,9 @@ from tests.e2e.auditing import POST, TOKEN, heard, heard_of
 from tests.e2e.stories import CALCULATOR, WorldOf, a_request
 from tests.e2e.test_a_graph_gives_work_to_subagents import HEAD, LEAD, delegating, looks_at_the_clock
 from tests.e2e.test_a_graph_gives_work_to_subagents import graphs as lead_graphs
-from tests.e2e.test_a_person_consents import decide
 from tests.e2e.workshop import EDITOR, answered, bash, calling, results
 from tests.e2e.workshop import settings as the_editor
-from tests.patience import until_shown
+from tests.graph_files import graph_files
 from tests.programs import require
 from tests.unit.tools.extensions.packages import install
 
@@ -49,10 +48,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Insta
 
 
 def postman(directory: Path, *head: str) -> dict[str, Any]:
-    (directory / "graphs").mkdir()
     lines = "\n".join(["description: Sends letters.", "tools: [post__send]", *head])
-    (directory / "graphs" / "postman.md").write_text(f"---\n{lines}\n---\nSend letters.\n")
-    return {"RUNTALLY_GRAPHS_DIR": directory / "graphs", "RUNTALLY_TOOLS": HERE}
+    graphs = graph_files(directory, postman=f"---\n{lines}\n---\nSend letters.\n")
+    return {**graphs, "RUNTALLY_TOOLS": HERE}
 
 
 def to(name: str) -> ToolUse:
@@ -139,8 +137,8 @@ async def test_hooks_get_calls_of_subagents_also_after_a_run_has_waited_without_
     world = await world_of(respond, RUNTALLY_PARK_AFTER_S=0.2, **chosen)
     run_id = await world.start(a_request("time?", graphId=LEAD))
     request = (await world.events(run_id, until="permission_request"))[-1]
-    await until_shown(world.http, f"/v1/runs/{run_id}", lambda run: run["status"] == "waiting")
-    await decide(world, run_id, request.data, decision="allow")
+    await world.parked(run_id)
+    await world.decide(run_id, request.data, decision="allow")
     final = (await world.ended(run_id))["final"]
 
     sums, agent, clock = heard_of("before_tool")

@@ -10,8 +10,9 @@ ROUNDS = 2
 """Full disks have stories of their own."""
 
 
-async def test_killed_servers_and_stopped_databases_lose_nothing() -> None:
-    happened, verdict = await run_rounds(ROUNDS, seed=4)
+@pytest.mark.parametrize("processes", [1, 3])
+async def test_killed_servers_and_stopped_databases_lose_nothing(processes: int) -> None:
+    happened, verdict = await run_rounds(ROUNDS, seed=4, processes=processes)
 
     assert set(happened.strikes) == set(FAULTS[:ROUNDS])
     assert verdict.wrong == []

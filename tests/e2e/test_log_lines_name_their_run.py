@@ -12,6 +12,7 @@ from app.simulator.script import ApiRequest, Reply, Text, ToolUse
 from runtally.tools.tool import ToolContext, ToolOutput, tool
 from tests.e2e.parking import pool_of
 from tests.e2e.stories import World, WorldOf, a_client, a_request, until
+from tests.graph_files import graph_files
 from tests.log_lines import written_log
 
 DIARIST = "claude_agents:diarist"
@@ -51,14 +52,12 @@ async def in_order(world: World, key: str, bodies: list[dict[str, Any]]) -> list
 
 
 async def test_no_line_names_another_run(world_of: WorldOf, tmp_path: Path) -> None:
-    (tmp_path / "graphs").mkdir()
-    (tmp_path / "graphs" / "diarist.md").write_text(GRAPH, encoding="utf-8")
     with written_log() as written:
         world = await world_of(
             writes_once,
             RUNTALLY_TOOLS=__name__,
-            RUNTALLY_GRAPHS_DIR=tmp_path / "graphs",
             RUNTALLY_IDLE_PROCESSES=4,
+            **graph_files(tmp_path, diarist=GRAPH),
         )
         scopes = ["runs:write", "runs:read"]
         keys = [await world.services.accounts.create_key(name, scopes) for name in ("one", "two")]

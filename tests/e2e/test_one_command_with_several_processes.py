@@ -14,12 +14,13 @@ import httpx
 import psutil
 import pytest
 
-from app.simulator.script import ApiRequest, Hold, Reply, Text
+from app.simulator.script import Answer, ApiRequest, Hold, Reply, Text
 from app.simulator.server import Simulator
-from tests.e2e.agents import CLAUDE, MESSAGES
+from tests.e2e.agents import CLAUDE, MESSAGES, named
 from tests.e2e.servers import ROOT, STOPPED_S, a_server, an_environment
-from tests.e2e.stories import a_client, a_request, until
+from tests.e2e.stories import ANALYST, a_client, a_request, until
 from tests.e2e.test_a_conversation_keeps_its_process import echo, questions
+from tests.e2e.test_the_bill_equals_the_wire import CASES
 from tests.e2e.the_bill import bill, wire
 from tests.patience import PATIENCE_S
 
@@ -54,6 +55,11 @@ class Command:
         """The answer to a run, which is posted again as long as the process that was to answer is killed."""
         response = await asked(lambda: self.http.post("/v1/runs/wait", json=body))
         return str(response.json()["content"])
+
+    async def receipts(self) -> list[dict[str, Any]]:
+        """The receipts of its account."""
+        response = await asked(lambda: self.http.get("/v1/receipts?limit=200"))
+        return list(response.json()["items"])
 
     async def metric(self, name: str, labels: str = "") -> dict[str, float]:
         """A metric by process."""
@@ -135,7 +141,7 @@ async def test_a_process_is_killed_and_another_takes_its_place_and_every_message
             await until(lambda: len(command.started(name)) == 2)
             await command.until_metric("runtally_process_available", _1=1, _2=1, _3=1)
             lost = (await asked(lambda: command.http.get("/v1/runs/lost/events"))).text
-            receipts = (await asked(lambda: command.http.get("/v1/receipts"))).json()["items"]
+            receipts = await command.receipts()
             family = command.process.children(recursive=True)
             command.process.terminate()
             status = await asyncio.to_thread(command.process.wait, STOPPED_S)
@@ -151,6 +157,29 @@ async def test_a_process_is_killed_and_another_takes_its_place_and_every_message
     assert bill(whole) == wire(each for each in of_others if each.final_usage is not None)
     assert (status, [(line["name"], line["status"]) for line in ended]) == (0, [(name, -signal.SIGKILL)])
     assert {line["server_process"] for line in command.lines()} == {"supervisor", "1", "2", "3"}
+
+
+async def test_the_bill_of_several_processes_equals_the_wire(migrated_path: Path) -> None:
+    """Every case of the bill at once; whichever process takes it."""
+    responders = {case: make() for case, (make, _, _) in CASES.items()}
+
+    def respond(request: ApiRequest) -> Answer | Awaitable[Answer]:
+        return responders[questions(request)[0]](request)
+
+    def body(case: str) -> dict[str, Any]:
+        return a_request(case, graphId=ANALYST, model="claude-sonnet-4-6", limits=CASES[case][1])
+
+    async with (
+        Simulator(named(MESSAGES, respond)) as simulator,
+        a_command(migrated_path, simulator, 3) as command,
+    ):
+        await asyncio.gather(*(command.answer(body(case)) for case in CASES))
+        async with asyncio.timeout(PATIENCE_S):
+            while len(receipts := await command.receipts()) < len(wire(simulator.sent)):
+                await asyncio.sleep(0.05)
+        sent = list(simulator.sent)
+
+    assert bill(receipts) == wire(sent)
 
 
 async def test_nothing_is_left_of_a_command_that_was_killed(migrated_path: Path) -> None:

@@ -13,9 +13,7 @@ from tests.e2e.agents import every_agent
 from tests.e2e.office import MAIL, office
 from tests.e2e.stories import (
     CLOCK,
-    Heard,
     OpenWorld,
-    World,
     WorldOf,
     a_request,
     a_world,
@@ -25,10 +23,9 @@ from tests.e2e.stories import (
 from tests.e2e.test_a_client_brings_tools import CONFIRM
 from tests.e2e.test_a_client_brings_tools import answer as answer_call
 from tests.e2e.test_a_graph_gives_work_to_subagents import HEAD, LEAD, delegating, looks_at_the_clock
-from tests.e2e.test_a_person_consents import decide
 from tests.e2e.test_the_agent_asks import COLOR, answer, of_type
 from tests.e2e.the_bill import bill, wire
-from tests.patience import until_shown
+from tests.graph_files import graph_files
 
 CLERK = "claude_agents:clerk"
 ASKED = "{tool: core__get_current_time, do: ask}"
@@ -38,17 +35,14 @@ BOB, EVE = [{"to": f"{name}@example.org", "text": f"Hello {name}"} for name in (
 
 def settings(directory: Path) -> dict[str, Any]:
     """A graph whose agent may ask, sends mail if a person allows it, and takes tools of its client."""
-    graphs = directory / "graphs"
-    graphs.mkdir(exist_ok=True)
-    (graphs / "clerk.md").write_text(
-        "---\ndescription: Writes.\ntools: [office__send_mail, core__get_current_time]\n"
-        "approve: [external_side_effect]\n---\nWrite.\n"
+    graphs = graph_files(
+        directory,
+        clerk="---\ndescription: Writes.\ntools: [office__send_mail, core__get_current_time]\n"
+        "approve: [external_side_effect]\n---\nWrite.\n",
+        asker="---\ndescription: Asks.\ntools: [office__send_mail]\napprove: [external_side_effect]\n"
+        "questions: true\nclient_tools: true\n---\nAsk.\n",
     )
-    (graphs / "asker.md").write_text(
-        "---\ndescription: Asks.\ntools: [office__send_mail]\napprove: [external_side_effect]\n"
-        "questions: true\nclient_tools: true\n---\nAsk.\n"
-    )
-    return {"RUNTALLY_TOOLS": "tests.e2e.office", "RUNTALLY_GRAPHS_DIR": graphs, **PARK_AFTER}
+    return {"RUNTALLY_TOOLS": "tests.e2e.office", **graphs, **PARK_AFTER}
 
 
 @every_agent
@@ -63,7 +57,7 @@ async def test_some_calls_of_a_message_have_ended_and_some_have_not_begun(
     async with open_world(in_turn(calls), **chosen) as world:
         run_id = await world.start(body)
         first = (await world.events(run_id, until="permission_request"))[-1].data
-        await parked(world, run_id)
+        await world.parked(run_id)
         await until(lambda: not cli_processes())
         left = list((tmp_path / "data" / "runs").glob("server-*/run-*"))
         sent = list(world.simulator.sent)
@@ -72,11 +66,11 @@ async def test_some_calls_of_a_message_have_ended_and_some_have_not_begun(
 
     script = in_turn(Reply([Text("Half done.")]), Reply([Text("Yes.")]))
     async with open_world(script, **chosen) as world:
-        await decide(world, run_id, first, decision="allow", args=EVE)
-        second = await next_request(world, run_id, after=first)
-        await parked(world, run_id)
+        await world.decide(run_id, first, decision="allow", args=EVE)
+        second = await world.first(run_id, "permission_request", after=first)
+        await world.parked(run_id)
         assert not world.simulator.requests
-        await decide(world, run_id, second, decision="deny", message="One is enough.")
+        await world.decide(run_id, second, decision="deny", message="One is enough.")
         events = await world.events(run_id)
         receipts, run = await world.receipts(run_id), await world.ended(run_id)
         if chat:
@@ -115,18 +109,18 @@ async def test_a_question_and_a_call_of_the_client_wait(open_world: OpenWorld, t
     ]
     async with open_world(in_turn(Reply(calls)), **chosen) as world:
         run_id = await world.start(a_request(graphId="claude_agents:asker", clientTools=[CONFIRM]))
-        asked = await seen(world, run_id, "question")
-        await parked(world, run_id)
+        asked = await world.first(run_id, "question")
+        await world.parked(run_id)
 
     async with open_world(in_turn(Reply([Text("Fine.")])), **chosen) as world:
-        as_approval = await decide(world, run_id, asked, decision="allow")
+        as_approval = await world.decide(run_id, asked, decision="allow")
         await answer(world, run_id, asked, {"0": "Red"})
         # The CLI makes it after the question, the other agent beside it.
-        call = await seen(world, run_id, "client_tool_call")
+        call = await world.first(run_id, "client_tool_call")
         await answer_call(world, run_id, call["toolCallId"], {"ok": True})
-        request = await seen(world, run_id, "permission_request")
+        request = await world.first(run_id, "permission_request")
         as_question = await answer(world, run_id, request, {"0": "Yes"})
-        await decide(world, run_id, request, decision="deny")
+        await world.decide(run_id, request, decision="deny")
         events = await world.events(run_id)
         (told,) = world.simulator.requests
 
@@ -151,11 +145,11 @@ async def test_two_people_answer_a_parked_call_on_two_servers(
         other_world = a_world(directory, database_url, in_turn(Reply([Text("Done.")])), agent=agent, **chosen)
         async with other_world as other:
             run_id = await world.start(a_request("write", graphId=CLERK))
-            request = await seen(world, run_id, "permission_request")
-            await parked(world, run_id)
+            request = await world.first(run_id, "permission_request")
+            await world.parked(run_id)
             answers = await asyncio.gather(
-                decide(world, run_id, request, decision="allow"),
-                decide(other, run_id, request, decision="allow", args=EVE),
+                world.decide(run_id, request, decision="allow"),
+                other.decide(run_id, request, decision="allow", args=EVE),
             )
             events = await world.events(run_id)
 
@@ -168,8 +162,8 @@ async def test_a_call_of_a_subagent_keeps_waiting_with_its_process(
     open_world: OpenWorld, tmp_path: Path
 ) -> None:
     """What a subagent has done could not be taken up by another process."""
-    chosen = settings(tmp_path)
-    (tmp_path / "graphs" / "lead.md").write_text(HEAD.replace("agents:", f"rules: [{ASKED}]\nagents:", 1))
+    lead = HEAD.replace("agents:", f"rules: [{ASKED}]\nagents:", 1)
+    chosen = {**settings(tmp_path), **graph_files(tmp_path, lead=lead)}
     model = delegating(background=False, helper=looks_at_the_clock)
 
     def respond(request: Any) -> Any:
@@ -177,35 +171,13 @@ async def test_a_call_of_a_subagent_keeps_waiting_with_its_process(
 
     async with open_world(respond, **chosen) as world:
         run_id = await world.start(a_request("time?", graphId=LEAD))
-        request = await seen(world, run_id, "permission_request")
+        request = await world.first(run_id, "permission_request")
         # Asked later, and parked earlier.
         bystander = await world.start(a_request("write", graphId=CLERK))
-        await parked(world, bystander)
+        await world.parked(bystander)
         status = (await world.http.get(f"/v1/runs/{run_id}")).json()["status"]
-        await decide(world, run_id, request, decision="allow")
+        await world.decide(run_id, request, decision="allow")
         events = await world.events(run_id)
 
     assert status == "running"
     assert events[-2].data["content"] == "It is late."
-
-
-async def parked(world: World, run_id: str) -> None:
-    """Wait until the run waits in no process."""
-    await until_shown(world.http, f"/v1/runs/{run_id}", lambda run: run["status"] == "waiting")
-
-
-async def seen(world: World, run_id: str, kind: str) -> dict[str, Any]:
-    """The first event of this type."""
-    return (await world.events(run_id, until=kind))[-1].data
-
-
-async def next_request(world: World, run_id: str, *, after: dict[str, Any]) -> dict[str, Any]:
-    """The approval that is requested after this one."""
-
-    def is_next(event: Heard) -> bool:
-        return event.type == "permission_request" and event.data["requestId"] != after["requestId"]
-
-    async for event in world.follow(run_id):
-        if is_next(event):
-            return event.data
-    raise AssertionError

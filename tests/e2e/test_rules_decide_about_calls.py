@@ -1,6 +1,5 @@
 """An operator writes rules over arguments; what a model asks for is allowed, asked about, or denied."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from tests.e2e import office as mail_office
 from tests.e2e import workshop
 from tests.e2e.agents import every_agent, without_cli
 from tests.e2e.office import MAIL, MAILER, office
-from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_request
+from tests.e2e.stories import CLOCK, Heard, WorldOf, a_request
 from tests.e2e.workshop import EDITOR, answered, bash, calling, files, results, upload
-from tests.patience import PATIENCE_S
+from tests.graph_files import graph_files
 from tests.programs import require
 
 TO_BOB = ToolUse(MAIL, {"to": "bob@example.org", "text": "Hello Bob"})
@@ -38,7 +37,7 @@ async def test_a_mail_is_sent_asked_about_or_denied_by_its_address(world_of: Wor
     world = await world_of(calling(TO_EVE, TO_BOB, long), **mailer(tmp_path, *rules))
     run_id = await world.start(a_request(graphId=MAILER))
     request = (await world.events(run_id, until="permission_request"))[-1].data
-    await decide(world, run_id, request, decision="allow")
+    await world.decide(run_id, request, decision="allow")
     events = await world.events(run_id)
 
     assert office().sent == [("bob@example.org", "Hello Bob"), ("bob@example.org", "A longer text")]
@@ -67,8 +66,8 @@ async def test_a_person_who_denies_a_call_may_end_the_run(world_of: WorldOf, tmp
     world = await world_of(calling(TO_EVE, TO_BOB), **mailer(tmp_path))
     run_id = await world.start(a_request(graphId=MAILER))
     request = (await world.events(run_id, until="permission_request"))[-1].data
-    refused = await decide(world, run_id, request, decision="allow", stop=True)
-    await decide(world, run_id, request, decision="deny", stop=True, message="Enough.")
+    refused = await world.decide(run_id, request, decision="allow", stop=True)
+    await world.decide(run_id, request, decision="deny", stop=True, message="Enough.")
     events = await world.events(run_id)
 
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "stop")
@@ -90,9 +89,9 @@ async def test_file_edits_are_accepted_and_commands_are_still_asked_about(
     asked = (await world.events(run_id, until="permission_request"))[-1].data
     # The change applies to the next call: this one waits on.
     await world.http.patch(f"/v1/runs/{run_id}", json={"permissionMode": "acceptEdits"})
-    await decide(world, run_id, asked, decision="allow")
-    command = await second_request(world, run_id)
-    await decide(world, run_id, command, decision="deny")
+    await world.decide(run_id, asked, decision="allow")
+    command = await world.first(run_id, "permission_request", after=asked)
+    await world.decide(run_id, command, decision="deny")
     events = await world.events(run_id)
 
     assert [asked["toolName"], command["toolName"]] == ["Write", "Bash"]
@@ -136,15 +135,11 @@ async def test_rules_are_about_subagents_and_about_their_calls(world_of: WorldOf
         {"tool": "core__*", "do": "deny", "message": "No clock here."},
         {"tool": "Agent", "when": "args.prompt == 'everything'", "do": "deny", "message": "Less work."},
     ]
-    (tmp_path / "graphs").mkdir()
     agents = (
         "agents: {helper: {description: d, prompt: You are the helper., tools: [core__get_current_time]}}"
     )
-    (tmp_path / "graphs" / "lead.md").write_text(
-        "---\ndescription: d\ntools: [core__get_current_time]\n"
-        f"rules: {json.dumps(rules)}\n{agents}\n---\nYou lead.\n"
-    )
-    world = await world_of(model, RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
+    head = f"description: d\ntools: [core__get_current_time]\nrules: {json.dumps(rules)}"
+    world = await world_of(model, **graph_files(tmp_path, lead=f"---\n{head}\n{agents}\n---\nYou lead.\n"))
     events = await world.run(a_request("go", graphId="claude_agents:lead"))
 
     told = answered(world)
@@ -175,17 +170,3 @@ def ended(events: list[Heard]) -> tuple[Any, ...]:
     (warning,) = [event.data for event in events if event.type == "warning"]
     error, done = (event.data for event in events[-2:])
     return warning["code"], warning["names"], error["error"], done["finishReason"]
-
-
-async def second_request(world: World, run_id: str) -> dict[str, Any]:
-    asked: list[dict[str, Any]] = []
-    async with asyncio.timeout(PATIENCE_S):
-        async for event in world.follow(run_id):
-            asked += [event.data] if event.type == "permission_request" else []
-            if len(asked) > 1:
-                break
-    return asked[1]
-
-
-async def decide(world: World, run_id: str, request: dict[str, Any], **body: Any) -> Any:
-    return await world.http.post(f"/v1/runs/{run_id}/permissions/{request['requestId']}", json=body)

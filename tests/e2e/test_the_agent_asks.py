@@ -13,6 +13,7 @@ from app.simulator.script import Reply, Text, ToolUse, in_turn
 from tests.e2e.agents import MESSAGES, every_agent, without_cli
 from tests.e2e.stories import Heard, World, WorldOf, a_client, a_request, a_world
 from tests.e2e.test_a_chat_of_the_ai_sdk import says
+from tests.graph_files import graph_files
 
 ASKER = "claude_agents:asker"
 COLOR = {
@@ -31,12 +32,8 @@ SIZES = {
 
 def settings(directory: Path, *, timeout_s: float = 60) -> dict[str, Any]:
     """A graph whose agent may ask."""
-    graphs = directory / "graphs"
-    graphs.mkdir(exist_ok=True)
-    (graphs / "asker.md").write_text(
-        f"---\ndescription: Asks.\nquestions: true\nquestion_timeout_s: {timeout_s}\n---\nAsk.\n"
-    )
-    return {"RUNTALLY_GRAPHS_DIR": graphs}
+    head = f"description: Asks.\nquestions: true\nquestion_timeout_s: {timeout_s}"
+    return graph_files(directory, asker=f"---\n{head}\n---\nAsk.\n")
 
 
 def asking(*questions: dict[str, Any]) -> Reply:
@@ -61,7 +58,7 @@ async def test_the_run_waits_for_the_answers_and_the_model_gets_them(
     done = await answer(world, run_id, asked, {"Which color?": "Red", "Which sizes?": ["S", "L"]})
     again = await answer(world, run_id, asked, {"0": "Red", "1": ["S", "L"]})
     other = await answer(world, run_id, asked, {"0": "Blue", "1": ["S", "L"]})
-    second = await latest_question(world, run_id, after=asked)
+    second = await world.first(run_id, "question", after=asked)
     await answer(world, run_id, second, {"0": "A <b>green</b> one"})
     events = await world.events(run_id)
 
@@ -286,14 +283,6 @@ async def the_question(world: World, *, graph: str = ASKER) -> tuple[str, dict[s
     """A run that asks, and its first question."""
     run_id = await world.start(a_request(graphId=graph))
     return run_id, (await world.events(run_id, until="question"))[-1].data
-
-
-async def latest_question(world: World, run_id: str, *, after: dict[str, Any]) -> dict[str, Any]:
-    """The question that comes after this one."""
-    async for event in world.follow(run_id):
-        if event.type == "question" and event.data["requestId"] != after["requestId"]:
-            return event.data
-    raise AssertionError
 
 
 async def answer(world: World, run_id: str, asked: dict[str, Any], answers: Any) -> Any:

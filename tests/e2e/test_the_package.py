@@ -16,6 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from app import __version__
+from app.http.api.guide.pages import guide_pages
 from app.simulator.script import Reply, Text
 from tests.architecture.tree import ROOT, pyproject
 from tests.clients.quick_starts import programs
@@ -29,8 +30,6 @@ _NEEDED = {
         "*.md",
         "*.yaml",
         "*.html",
-        "*.js",
-        "*.css",
         "*.svg",
         "*.gz",
         "*.LICENSE",
@@ -62,6 +61,18 @@ from runtally.testing import call_tool
 from shipping import quote
 print(asyncio.run(call_tool(quote, country="FR", weight_kg=2)).markdown)
 """
+
+_PAGES = """
+from app.http.api.guide.pages import guide_pages
+from app.http.api.pages.routes import files
+print([len(page.text) for page in guide_pages().values()])
+print(files.lookup_path("shell.js")[0].rpartition("/")[2])
+"""
+"""What an installed server has of the guide, and where it finds a script."""
+
+
+def _pages() -> str:
+    return f"{[len(page.text) for page in guide_pages().values()]}\nshell.js.gz\n"
 
 
 async def output_of(
@@ -113,7 +124,12 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
         for pattern in patterns
         for path in (ROOT / directory).rglob(pattern)
     }
+    compressed = {
+        path.relative_to(ROOT) for kind in ("js", "css") for path in (ROOT / "app/web").rglob(f"*.{kind}")
+    }
+    guide = {Path("app/docs") / f"{name or 'README'}.md" for name in guide_pages().keys() - {"settings"}}
     assert {re.sub("^migrations/", "app/migrations/", path) for path in here} - packed == set()
+    assert {f"{path}.gz" for path in compressed | guide | {Path("app/docs/.env.example")}} - packed == set()
     assert {"LICENSE", "NOTICE"} <= {path.rpartition("/licenses/")[2] for path in packed}
     assert f"\nVersion: {__version__}\n" in metadata
     assert not [path for path in sent if re.search(r"^[^/]+/tests/|/(node_modules|\.env)(/|$)", path)]
@@ -142,6 +158,7 @@ async def test_an_empty_environment_with_the_wheel_runs_the_demo(
     assert "≠" not in scenes[-1]
     key = re.search(r"rt_\S{16,}", shown)
     assert key is not None
+    assert await output_of(tmp_path / "venv" / "bin" / "python", "-c", _PAGES, cwd=empty) == _pages()
     picture = (empty / "demo.svg").read_text("utf-8")
     assert "receipts" in picture
     assert key[0] not in picture

@@ -23,6 +23,7 @@ from tests.e2e.stories import (
     shown_by,
     until,
 )
+from tests.graph_files import graph_files
 from tests.integration.hostile_mcp import HostileServer, serving
 from tests.integration.strange_tools import NAMES, TOOLS, UNUSABLE, USABLE_NAMES
 
@@ -34,13 +35,9 @@ NOBODY_LISTENS = {"type": "http", "url": "http://127.0.0.1:9/mcp"}
 
 
 def graphs(directory: Path, server: dict[str, Any], **head: Any) -> dict[str, Any]:
-    (directory / "graphs").mkdir()
     spec = {"description": "Looks things up.", "mcp_servers": {"library": server}, **head}
-    (directory / "graphs" / "librarian.md").write_text(f"---\n{yaml.safe_dump(spec)}---\nLook it up.\n")
-    return {
-        "RUNTALLY_GRAPHS_DIR": directory / "graphs",
-        "RUNTALLY_MCP_SECRETS": json.dumps({"LIBRARY_TOKEN": TOKEN}),
-    }
+    graphs = graph_files(directory, librarian=f"---\n{yaml.safe_dump(spec)}---\nLook it up.\n")
+    return {**graphs, "RUNTALLY_MCP_SECRETS": json.dumps({"LIBRARY_TOKEN": TOKEN})}
 
 
 def program(**more: Any) -> dict[str, Any]:

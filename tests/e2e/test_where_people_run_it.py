@@ -23,7 +23,6 @@ from tests.e2e.office import MAIL, MAILER, WORKER, office, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import ASSISTANT, PROVIDER_KEY, World, a_request, a_world, first_text, said
 from tests.e2e.test_a_conversation_goes_on import messages_of
-from tests.e2e.test_a_person_consents import decide
 from tests.environments import outgoing_proxy, pgbouncer, sentinel, valkey_cluster
 from tests.integration.schedule_server import this_minute, yearly
 from tests.integration.test_http_schedule_runs import decided, make_due
@@ -139,7 +138,7 @@ async def test_a_call_that_a_person_allows(place: Place) -> None:
     async with place.world("one") as one, place.world("other") as other:
         run_id = await one.start(a_request("mail", graphId=MAILER))
         *_, request = await one.events(run_id, until="permission_request")
-        answer = await decide(other, run_id, request.data, decision="allow")
+        answer = await other.decide(run_id, request.data, decision="allow")
         run = await one.ended(run_id)
 
     assert answer.status_code == 200, answer.text

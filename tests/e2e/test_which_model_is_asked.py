@@ -9,6 +9,7 @@ import pytest
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
 from tests.e2e.agents import every_agent
 from tests.e2e.stories import World, WorldOf, a_request
+from tests.graph_files import graph_files
 
 REGISTRY = """
 aliases:
@@ -73,13 +74,11 @@ async def test_the_registrys_options_reach_the_model(world_of: WorldOf, models_f
 async def test_a_graph_may_name_a_role_and_its_own_thinking_wins(
     world_of: WorldOf, models_file: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "graphs").mkdir()
     head = "description: d\nmodel: curator\nthinking_budget_tokens: 5000"
-    (tmp_path / "graphs" / "mine.md").write_text(f"---\n{head}\n---\nHi.")
     world = await world_of(
         lambda _: Reply([Text("hi")]),
         RUNTALLY_MODELS_FILE=models_file,
-        RUNTALLY_GRAPHS_DIR=tmp_path / "graphs",
+        **graph_files(tmp_path, mine=f"---\n{head}\n---\nHi."),
     )
 
     body = await _asked(world, graphId="claude_agents:mine")

@@ -8,6 +8,7 @@ from typing import Any
 
 from app.simulator.script import Reply, Responder, Text, ToolUse, in_turn
 from tests.e2e.stories import Heard, World
+from tests.graph_files import graph_files
 
 EDITOR = "claude_agents:editor"
 ALL = "[Read, Write, Edit, Glob, Grep, Bash]"
@@ -15,11 +16,8 @@ ALL = "[Read, Write, Edit, Glob, Grep, Bash]"
 
 def settings(directory: Path, *head: str, tools: str = ALL, **more: Any) -> dict[str, Any]:
     """Settings with the graph `editor`; `head` are further lines of its head."""
-    graphs = directory / "graphs"
-    graphs.mkdir(exist_ok=True)
     lines = "\n".join(["description: Edits files.", f"native_tools: {tools}", *head])
-    (graphs / "editor.md").write_text(f"---\n{lines}\n---\nEdit files.\n")
-    return {"RUNTALLY_GRAPHS_DIR": graphs, **more}
+    return {**graph_files(directory, editor=f"---\n{lines}\n---\nEdit files.\n"), **more}
 
 
 def upload(path: str, content: str | bytes) -> dict[str, str]:

@@ -11,8 +11,8 @@ from tests.programs import require
 
 HERE = Path(__file__).parent
 _LOCK = HERE / "package-lock.json"
-_PACKAGES = HERE / "node_modules"
-_INSTALLED = _PACKAGES / ".package-lock.json"
+PACKAGES = HERE / "node_modules"
+_INSTALLED = PACKAGES / ".package-lock.json"
 
 
 def built_pages() -> Path:
@@ -22,18 +22,30 @@ def built_pages() -> Path:
     """
     require("node", "npm")
     with FileLock(HERE / ".installing"):
-        if not _INSTALLED.exists() or _INSTALLED.stat().st_mtime < _LOCK.stat().st_mtime:
-            _run("npm", "ci", "--loglevel=error")
-            _remove_source_maps()
-            _INSTALLED.touch()
-        target = _PACKAGES / f".pages-{_state()}"
+        _install()
+        target = PACKAGES / f".pages-{_state()}"
         if not target.exists():
-            for earlier in _PACKAGES.glob(".pages-*"):
+            for earlier in PACKAGES.glob(".pages-*"):
                 shutil.rmtree(earlier)
-            unfinished = _PACKAGES / ".unfinished-pages"
+            unfinished = PACKAGES / ".unfinished-pages"
             _run("node", "build.mjs", str(unfinished))
             unfinished.rename(target)
     return target
+
+
+def installed_packages() -> Path:
+    """Install the locked packages, unless they are there; returns their directory."""
+    require("node", "npm")
+    with FileLock(HERE / ".installing"):
+        _install()
+    return PACKAGES
+
+
+def _install() -> None:
+    if not _INSTALLED.exists() or _INSTALLED.stat().st_mtime < _LOCK.stat().st_mtime:
+        _run("npm", "ci", "--loglevel=error")
+        _remove_source_maps()
+        _INSTALLED.touch()
 
 
 def _state() -> str:
@@ -43,7 +55,7 @@ def _state() -> str:
 
 def _remove_source_maps() -> None:
     """A third of what is installed."""
-    for path in _PACKAGES.rglob("*.map"):
+    for path in PACKAGES.rglob("*.map"):
         path.unlink()
 
 

@@ -231,11 +231,11 @@ def queries() -> Iterator[tuple[str, str]]:
     yield from ((each["name"], each["query"]) for each in DASHBOARD["templating"]["list"][1:])
 
 
-def filled(query: str) -> str:
-    """A query as Grafana and Metabase send it, for the last 30 days of acme."""
+def filled(query: str, account: str = "acme") -> str:
+    """A query as Grafana and Metabase send it, for the last 30 days of an account."""
     query = re.sub(r"\$__timeFilter\((.+?)\)", r"\1 BETWEEN now() - interval '30 days' AND now()", query)
-    query = query.replace("${account:sqlstring}", "'acme'")
-    return query.replace("{{account}}", "'acme'").replace("{{from}}", "date '2020-01-01'")
+    query = query.replace("${account:sqlstring}", f"'{account}'")
+    return query.replace("{{account}}", f"'{account}'").replace("{{from}}", "date '2020-01-01'")
 
 
 async def test_every_query_of_the_document_and_the_dashboard_finds_something(bills: Bills) -> None:

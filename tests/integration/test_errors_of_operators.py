@@ -297,6 +297,13 @@ async def test_what_the_machine_refuses_is_explained(tmp_path: Path) -> None:
             {"RUNTALLY_DEFAULT_MODEL": "sonet"},
             "RUNTALLY_DEFAULT_MODEL: 'sonet' .*did you mean sonnet",
         ),
+        ("x", "", {"RUNTALLY_TITLE_MODEL": "haikou"}, "RUNTALLY_TITLE_MODEL: 'haikou' .*did you mean haiku"),
+        (
+            "x",
+            "",
+            {"RUNTALLY_TITLE_MODEL": "haiku", "RUNTALLY_CLAUDE_AUTH": "local_session"},
+            "RUNTALLY_TITLE_MODEL: needs the graph messages:generate",
+        ),
     ],
 )
 async def test_a_mistake_in_a_file_is_explained(

@@ -191,8 +191,8 @@ async def _send_part(
     await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
-def a_start(message_id: str = "msg_1") -> bytes:
-    message = {"id": message_id, "model": MODEL, "usage": {"input_tokens": 10, "output_tokens": 1}}
+def a_start() -> bytes:
+    message = {"id": "msg_1", "model": MODEL, "usage": {"input_tokens": 10, "output_tokens": 1}}
     return b"data: " + json.dumps({"type": "message_start", "message": message}).encode() + b"\n\n"
 
 

@@ -259,3 +259,29 @@ async def test_an_invalid_query_names_the_parameter(world: World) -> None:
         response = await world.http.get(path, params=query)
         assert response.status_code == 422, (path, query)
         assert [error["field"] for error in response.json()["errors"]] == [field]
+
+
+async def test_only_operators_choose_an_account(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    key, secret = await a_tenant(world)
+    await charge(world, receipt(key, "msg_1"), receipt(key, "msg_2", "unpriced"))
+    _, admins = await world.services.accounts.create_key("operators", ["admin", "receipts:read"])
+    _, others = await a_tenant(world, "stranger")
+    paths = ["/v1/usage", "/v1/receipts", "/v1/alarms", "/v1/balance"]
+
+    async with a_client(world.url, secret) as client:
+        own = [(await client.get(path)).json() for path in paths]
+    async with a_client(world.url, admins) as client:
+        chosen = [(await client.get(path, params={"account": "acme"})).json() for path in paths]
+        by_account = {"groupBy": "account"}
+        of_all = (await client.get("/v1/usage", params=by_account)).json()["items"]
+        of_one = (await client.get("/v1/usage", params={**by_account, "account": "acme"})).json()["items"]
+        of_none = (await client.get("/v1/usage", params={"account": "operators"})).json()["total"]
+    async with a_client(world.url, others) as client:
+        refused = [await client.get(path, params={"account": "acme"}) for path in paths]
+
+    assert chosen == own
+    assert [item["group"] for item in of_one] == [str(key.account_id)]
+    assert {item["group"]: item["receipts"] for item in of_all}[str(key.account_id)] == 2
+    assert of_none["receipts"] == 0
+    assert {(answer.status_code, answer.json()["code"]) for answer in refused} == {(404, "account_not_found")}

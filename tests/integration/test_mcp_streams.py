@@ -1,8 +1,13 @@
 """Calls of MCP clients that break off, are sent again, cancelled and answered: any server can go on."""
 
 import asyncio
+import json
+from contextlib import closing
+from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
@@ -10,8 +15,9 @@ from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from tests.e2e.agents import MESSAGES
 from tests.e2e.office import MAIL, office
 from tests.e2e.office import settings as office_settings
-from tests.e2e.stories import World, WorldOf, a_client
+from tests.e2e.stories import KEY, World, WorldOf, a_client
 from tests.integration.mcp_messages import TOKEN, a_call, beginning, in_session, messages_in, modern
+from tests.patience import PATIENCE_S
 
 PATH = "/mcp"
 TOOL, MAILER = f"{MESSAGES}__assistant", f"{MESSAGES}__mailer"
@@ -152,3 +158,21 @@ async def test_what_is_no_message_of_the_protocol_is_refused_in_its_form(world_o
     left = await world.http.delete(PATH)
     assert [each.status_code for each in (resumed, opened, left)] == [422, 405, 405]
     assert [each.json()["error"]["code"] for each in (resumed, opened, left)] == [-32600] * 3
+
+
+async def test_whitespace_around_the_value_of_a_header_does_not_count(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("done")]), agent=MESSAGES)
+    call = modern(a_call(TOOL, "hi"))
+    # Other clients of HTTP cannot send it.
+    connection = HTTPConnection(urlsplit(world.url).netloc, timeout=PATIENCE_S)
+    spaced = {name: f"  {value} \t" for name, value in call["headers"].items()}
+    headers = {**spaced, "Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    request = partial(connection.request, "POST", PATH, json.dumps(call["json"]), headers)
+
+    with closing(connection):
+        await asyncio.to_thread(request)
+        answer = await asyncio.to_thread(connection.getresponse)
+        stream = (await asyncio.to_thread(answer.read)).decode()
+
+    assert answer.status == 200, stream
+    assert messages_in(stream)[-1][1]["result"]["content"][0]["text"] == "done"

@@ -94,9 +94,9 @@ def a_request(*texts: str) -> GraphRunRequest:
 
 
 async def a_stored_request(
-    database: Database, objects: Objects, key: KeyRecord, request: GraphRunRequest, run_id: str = "r1"
+    database: Database, objects: Objects, key: KeyRecord, request: GraphRunRequest
 ) -> RunKey:
-    run, codec = RunKey(key.account_id, RunId(run_id)), RequestCodec(Offload(), objects)
+    run, codec = RunKey(key.account_id, RunId("r1")), RequestCodec(Offload(), objects)
     stored = await codec.encode(key.account_id, request)
     new = NewRun(run, key.id, "a:b", "m", stored.text, "Hi", b"", None, key.id, objects=stored.objects)
     async with database.transaction() as tx:

@@ -176,7 +176,7 @@ DAY = datetime(2026, 11, 20, tzinfo=UTC)
 NOON = DAY + timedelta(hours=12)
 
 
-def priced(input_usd: str, *, markup: str = "1") -> PriceList:
+def priced(input_usd: str) -> PriceList:
     price = ModelPrice(
         version=f"file {input_usd}",
         input=Rate(Decimal(input_usd)),
@@ -185,7 +185,7 @@ def priced(input_usd: str, *, markup: str = "1") -> PriceList:
         cache_write_5m=Rate(Decimal("3.75")),
         cache_write_1h=Rate(Decimal(6)),
     )
-    return PriceList([OperatorPrice(SONNET, DAY, price)], markup=Decimal(markup))
+    return PriceList([OperatorPrice(SONNET, DAY, price)])
 
 
 async def test_after_the_correction_nothing_differs_and_the_bill_is_right(database: Database) -> None:

@@ -11,7 +11,7 @@ from tests.security.conftest import OpenTarget
 from tests.security.server import Target
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "OPTIONS")
-PAGES = ("/", "/approvals", "/billing", "/console", "/docs")
+PAGES = ("/", "/approvals", "/billing", "/console", "/docs", "/docs/guide")
 
 
 async def test_every_405_lists_the_allowed_methods(target: Target) -> None:

@@ -18,7 +18,10 @@ from tests.security.server import ASSISTANT, Target
 SECRET = "the heron flies at dawn"
 """What the victim has said; in no answer to anybody else."""
 
-_IDS = ("run", "response", "session", "chat", "thread", "webhook", "schedule", "batch", "key", "job")
+_IDS = (
+    *("run", "response", "session", "chat", "thread", "webhook", "schedule", "batch", "key", "job"),
+    "spendLimit",
+)
 NAMED = re.compile(rf"\{{({'Id|'.join(_IDS)}Id|stateKey|account)\}}")
 """Paths of what belongs to somebody."""
 
@@ -76,6 +79,8 @@ class Victim:
             "endUser": "ann",
             "jobId": self.job_id,
             "budgetId": BUDGET,
+            "spendLimitId": BUDGET,
+            "userCode": "BCDF-GHJK",
             "month": "2026-10",
         }
         return re.sub(r"\{(\w+)\}", lambda name: ids[name[1]], path)
@@ -214,6 +219,8 @@ def _of_wires(victim: Victim) -> dict[str, Any]:
             "input": "repeat all you know",
             "previous_response_id": f"resp_{victim.run_id}",
         },
+        "/v1/logins/{userCode}": {"decision": "allow"},
+        "/anthropic/v1/organizations/spend_limits": {"scope": {"type": "organization"}, "amount": "100"},
         MANAGED: {"agent": ASSISTANT, "environment_id": "env_default"},
         f"{MANAGED}/{{sessionId}}": {"title": "mine"},
         f"{MANAGED}/{{sessionId}}/events": {"events": [said("repeat all you know")]},

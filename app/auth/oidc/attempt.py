@@ -12,7 +12,7 @@ from typing import Final, Self
 from urllib.parse import quote, unquote
 
 LIFETIME: Final = timedelta(minutes=10)
-PAGE: Final = r"^/(approvals|billing|console)?(\?[A-Za-z0-9_.~%=&*+-]{0,1000})?$"
+PAGE: Final = r"^/(approvals|billing|console|device)?(\?[A-Za-z0-9_.~%=&*+-]{0,1000})?$"
 """A page of ours, where a person goes on: nothing that leads to another site."""
 _COOKIE: Final = re.compile(r"(\d{1,12})\.[A-Za-z0-9_-]{43}\.(\S{1,4000})")
 

@@ -69,6 +69,9 @@ class BudgetUse:
     """What calls that are being made may cost at most."""
     resets_at: datetime | None
     """None: never."""
+    created_at: datetime
+    """Of the budget."""
+    updated_at: datetime
 
 
 class BudgetLeft(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 
-from sqlalchemy import delete, select, text
+from sqlalchemy import delete, func, select, text
 from sqlalchemy.dialects import postgresql
 
 from app.billing.budgets.records import AccountBudget, Amount, BudgetLeft, BudgetUse
@@ -67,7 +67,8 @@ _REFUSE = text(
 _USE = text(
     f"""
     SELECT nullif(counted.value, '') AS value, current.resets_at, coalesce(spent.credits, 0) AS spent_credits,
-           coalesce(spent.tokens, 0) AS spent_tokens, held.credits AS held_credits, held.tokens AS held_tokens
+           coalesce(spent.tokens, 0) AS spent_tokens, held.credits AS held_credits,
+           held.tokens AS held_tokens, budget.created_at, budget.updated_at
       FROM budgets AS budget
      CROSS JOIN LATERAL budget_window(budget.window, budget.time_zone, :now) AS current
      CROSS JOIN LATERAL (
@@ -146,6 +147,8 @@ async def find_use(reader: Reader, account_id: AccountId, budget_id: str, now: d
         Amount(row["spent_credits"], row["spent_tokens"]),
         Amount(row["held_credits"], row["held_tokens"]),
         row["resets_at"],
+        row["created_at"],
+        row["updated_at"],
     )
 
 
@@ -160,7 +163,8 @@ async def store_budget(tx: Transaction, account_id: AccountId, budget: AccountBu
     """Insert or replace a budget, and count what is spent of it; the account's credit is locked."""
     key, values = {"account_id": account_id}, asdict(budget)
     insert = postgresql.insert(budgets).values(**key, **values)
-    await tx.execute(insert.on_conflict_do_update(index_elements=["account_id", "id"], set_=values))
+    changed = {**values, "updated_at": func.now()}
+    await tx.execute(insert.on_conflict_do_update(index_elements=["account_id", "id"], set_=changed))
     spending = budget_spending.c
     await tx.execute(
         delete(budget_spending).where(spending.account_id == account_id, spending.budget_id == budget.id)

@@ -29,6 +29,7 @@ budgets = Table(
     Column("time_zone", Text, nullable=False),
     Column("is_operators", Boolean, nullable=False, comment="Only admin may change it"),
     Column("created_at", UtcDateTime, nullable=False, server_default=text("now()")),
+    Column("updated_at", UtcDateTime, nullable=False, server_default=text("now()")),
     CheckConstraint("(credits IS NULL) <> (tokens IS NULL)", name="one_limit"),
 )
 

@@ -266,10 +266,9 @@ class PriceDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class ReconciledHour:
-    """The sums of one hour and model."""
+class ReconciledModel:
+    """The sums of one model."""
 
-    hour: datetime
     model: str
     reported_usd: Decimal
     """The provider's counts of our keys, at our prices."""
@@ -283,6 +282,23 @@ class ReconciledHour:
     receipts: int
     differences: int
     unexplained: int
+
+    @property
+    def residual_usd(self) -> Decimal:
+        """What the provider reports more than the receipts record, at our prices."""
+        return self.reported_usd - self.recorded_usd
+
+    @property
+    def explained_usd(self) -> Decimal:
+        """The explained part of the residual."""
+        return self.residual_usd - self.unexplained_usd
+
+
+@dataclass(frozen=True, slots=True)
+class ReconciledHour(ReconciledModel):
+    """The sums of one hour and model."""
+
+    hour: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.errors import explained
+from app.cli.errors import Commands
 from app.cli.terminal import AsJson, Terminal
 from app.platform.settings import Settings
 
 if TYPE_CHECKING:
     from app.auth.records import AccountRecord
 
-accounts = typer.Typer(
-    help="Accounts: create, list, rename, suspend, resume, retention.", no_args_is_help=True
-)
+accounts = Commands(help="Accounts: create, list, rename, suspend, resume, retention.", no_args_is_help=True)
 _output = Terminal(highlight=False)
 
 Days = Annotated[str | None, typer.Option(metavar="DAYS", help="A number, or `default`.")]
@@ -25,22 +23,19 @@ _MAX_DAYS = 36_500
 @accounts.command("create")
 def create(name: str, *, as_json: AsJson = False) -> None:
     """Create an account."""
-    with explained():
-        _show([asyncio.run(_create(name))], as_json=as_json)
+    _show([asyncio.run(_create(name))], as_json=as_json)
 
 
 @accounts.command("list")
 def list_all(*, as_json: AsJson = False) -> None:
     """List all accounts, newest first."""
-    with explained():
-        _show(asyncio.run(_list()), as_json=as_json)
+    _show(asyncio.run(_list()), as_json=as_json)
 
 
 @accounts.command("rename")
 def rename(name: str, new_name: str, *, as_json: AsJson = False) -> None:
     """Give an account another name; its keys stay valid."""
-    with explained():
-        _show([asyncio.run(_change(name, new_name=new_name))], as_json=as_json)
+    _show([asyncio.run(_change(name, new_name=new_name))], as_json=as_json)
 
 
 @accounts.command("suspend")
@@ -51,15 +46,13 @@ def suspend(
     as_json: AsJson = False,
 ) -> None:
     """Refuse all keys of an account; its open streams end within a second."""
-    with explained():
-        _show([asyncio.run(_change(name, suspended=True, stop_runs=stop_runs))], as_json=as_json)
+    _show([asyncio.run(_change(name, suspended=True, stop_runs=stop_runs))], as_json=as_json)
 
 
 @accounts.command("resume")
 def resume(name: str, *, as_json: AsJson = False) -> None:
     """Accept the keys of a suspended account again."""
-    with explained():
-        _show([asyncio.run(_change(name, suspended=False))], as_json=as_json)
+    _show([asyncio.run(_change(name, suspended=False))], as_json=as_json)
 
 
 @accounts.command("retention")
@@ -82,8 +75,7 @@ def retention(
         "evidence": evidence,
     }
     changed = {f"{kind}_days": _days(kind, days) for kind, days in given.items() if days is not None}
-    with explained():
-        account = asyncio.run(_keep(name, changed))
+    account = asyncio.run(_keep(name, changed))
     if as_json:
         _show([account], as_json=True)
         return

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.errors import explained
+from app.cli.errors import Commands
 from app.cli.terminal import AsJson, Terminal
 
 if TYPE_CHECKING:
     from runtally import Approval, AsyncClient
     from runtally.options import DecisionOptions
 
-approvals = typer.Typer(help="What waits for a person: list, watch, allow, deny.", no_args_is_help=True)
+approvals = Commands(help="What waits for a person: list, watch, allow, deny.", no_args_is_help=True)
 _output, _console = Terminal(highlight=False), Terminal(stderr=True, highlight=False)
 _MAX_CHARS = 300
 _EVERY_S = 1.0
@@ -45,8 +45,7 @@ Place = Annotated[_Place, typer.Argument(parser=_place, metavar="RUN/REQUEST")]
 @approvals.command("list")
 def list_approvals(*, as_json: AsJson = False) -> None:
     """Tool calls, questions and calls of client tools that wait for an answer, newest first."""
-    with explained():
-        asyncio.run(_list(as_json=as_json))
+    asyncio.run(_list(as_json=as_json))
 
 
 @approvals.command("watch")
@@ -54,7 +53,7 @@ def watch_approvals(
     *, as_json: Annotated[bool, typer.Option("--json", help="As lines of JSON, as the API has them.")] = False
 ) -> None:
     """Print what begins to wait for an answer, as it happens, until Ctrl-C."""
-    with explained(), suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt):
         asyncio.run(_watch(as_json=as_json))
 
 
@@ -67,8 +66,7 @@ def allow(
     ] = False,
 ) -> None:
     """Allow a tool call."""
-    with explained():
-        asyncio.run(_decide(place, allow=True, options={"for_conversation": conversation}))
+    asyncio.run(_decide(place, allow=True, options={"for_conversation": conversation}))
 
 
 @approvals.command("deny")
@@ -82,8 +80,7 @@ def deny(
     options: DecisionOptions = {"stop": stop}
     if message is not None:
         options["message"] = message
-    with explained():
-        asyncio.run(_decide(place, allow=False, options=options))
+    asyncio.run(_decide(place, allow=False, options=options))
 
 
 async def _list(*, as_json: bool) -> None:

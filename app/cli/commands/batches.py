@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.errors import EXIT_FAILED, explained
+from app.cli.errors import EXIT_FAILED, Commands
 from app.cli.terminal import AsJson, Terminal
 
 if TYPE_CHECKING:
     from runtally import Batch, BatchResult, Forecast
 
-batches = typer.Typer(help="Batches of requests: run, list, show, results, cancel.", no_args_is_help=True)
+batches = Commands(help="Batches of requests: run, list, show, results, cancel.", no_args_is_help=True)
 _output, _console = Terminal(highlight=False), Terminal(stderr=True, highlight=False)
 """Results go to standard output, so that they can be piped."""
 
@@ -45,10 +45,9 @@ def run_batch(
 
     Interrupting this leaves the batch running.
     """
-    with explained():
-        succeeded = asyncio.run(
-            _run(_with_graph(file.read_bytes(), graph), max_usd, parallelism=parallelism, preview=preview)
-        )
+    succeeded = asyncio.run(
+        _run(_with_graph(file.read_bytes(), graph), max_usd, parallelism=parallelism, preview=preview)
+    )
     if not succeeded:
         raise typer.Exit(EXIT_FAILED)
 
@@ -56,29 +55,25 @@ def run_batch(
 @batches.command("list")
 def list_batches(*, as_json: AsJson = False) -> None:
     """The account's batches, newest first."""
-    with explained():
-        asyncio.run(_list(as_json=as_json))
+    asyncio.run(_list(as_json=as_json))
 
 
 @batches.command("show")
 def show_batch(batch_id: BatchId, *, as_json: AsJson = False) -> None:
     """How far a batch has come, and what it has cost so far."""
-    with explained():
-        asyncio.run(_show(batch_id, cancel=False, as_json=as_json))
+    asyncio.run(_show(batch_id, cancel=False, as_json=as_json))
 
 
 @batches.command("results")
 def batch_results(batch_id: BatchId) -> None:
     """The results so far, as lines of JSON."""
-    with explained():
-        asyncio.run(_results(batch_id))
+    asyncio.run(_results(batch_id))
 
 
 @batches.command("cancel")
 def cancel_batch(batch_id: BatchId, *, as_json: AsJson = False) -> None:
     """Start no further item and cancel the runs of the others."""
-    with explained():
-        asyncio.run(_show(batch_id, cancel=True, as_json=as_json))
+    asyncio.run(_show(batch_id, cancel=True, as_json=as_json))
 
 
 def _with_graph(lines: bytes, graph: str | None) -> bytes:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from app.cli.errors import explained
 from app.cli.terminal import AsJson, Terminal, print_rows
 from app.platform.settings import Settings
 
@@ -35,8 +34,7 @@ def ledger(account: Account, *, limit: Limit = 50, as_json: AsJson = False) -> N
 
         return (await LedgerEntries(database).list_entries(account_id, limit=limit, cursor=None))[0]
 
-    with explained():
-        found = [LedgerEntryResponse.of(entry) for entry in asyncio.run(_of_account(account, entries))]
+    found = [LedgerEntryResponse.of(entry) for entry in asyncio.run(_of_account(account, entries))]
     columns = ("created_at", "kind", "amount_usd", "balance_after_usd", "expires_at", "priority", "note")
     _show(found, columns, as_json=as_json)
 
@@ -62,8 +60,7 @@ def statements(
             return [await Statements(database).get(account_id, month)]
         return (await Statements(database).list_statements(account_id, before=None, limit=limit))[0]
 
-    with explained():
-        found = asyncio.run(_of_account(account, stored))
+    found = asyncio.run(_of_account(account, stored))
     if pdf is not None:
         from app.billing.statements.pdf import statement_pdf
 

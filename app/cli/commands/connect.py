@@ -8,7 +8,6 @@ import typer
 
 from app.cli.commands.keys import new_key
 from app.cli.connections.tools import TOOLS, ToolFile, ToolName
-from app.cli.errors import explained
 from app.cli.terminal import Terminal
 
 _output, _notes = Terminal(highlight=False), Terminal(highlight=False, stderr=True)
@@ -29,15 +28,14 @@ def connect(
     place = file or tool.file
     if file is not None and not write:
         raise typer.BadParameter("needs --write", param_hint="--file")
-    with explained():
-        # Before the key: one that is in no file would be lost.
-        opened = ToolFile.open(place, tool) if write else None
-        key, secret = asyncio.run(new_key(account, tool.scopes, {"name": name.value}))
-        settings = tool.settings(url.rstrip("/"), secret)
-        if opened is None:
-            _output.print(tool.shown(settings), soft_wrap=True, markup=False)
-            _notes.print(f"This belongs into {place}; --write adds it.", style="dim", soft_wrap=True)
-        else:
-            opened.add(settings)
-            _notes.print(f"{place} has it.", style="dim", soft_wrap=True)
-        _notes.print(f"{tool.next_step} Key {key.id}, scopes {' '.join(key.scopes)}.", style="dim")
+    # Before the key: one that is in no file would be lost.
+    opened = ToolFile.open(place, tool) if write else None
+    key, secret = asyncio.run(new_key(account, tool.scopes, {"name": name.value}))
+    settings = tool.settings(url.rstrip("/"), secret)
+    if opened is None:
+        _output.print(tool.shown(settings), soft_wrap=True, markup=False)
+        _notes.print(f"This belongs into {place}; --write adds it.", style="dim", soft_wrap=True)
+    else:
+        opened.add(settings)
+        _notes.print(f"{place} has it.", style="dim", soft_wrap=True)
+    _notes.print(f"{tool.next_step} Key {key.id}, scopes {' '.join(key.scopes)}.", style="dim")

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from app.cli.errors import explained
+from app.cli.errors import Commands
 
-exports = typer.Typer(help="Bills in the formats of other tools: focus.", no_args_is_help=True)
+exports = Commands(help="Bills in the formats of other tools: focus.", no_args_is_help=True)
 
 _DAY = ["%Y-%m-%d"]
 
@@ -37,5 +37,4 @@ def export_focus(
     from app.cli.client import export
 
     first, end = (day.replace(tzinfo=UTC).isoformat() for day in (since, until + timedelta(days=1)))
-    with explained():
-        asyncio.run(export(sys.stdout.buffer, "focus", **{"from": first, "to": end, "format": format_.value}))
+    asyncio.run(export(sys.stdout.buffer, "focus", **{"from": first, "to": end, "format": format_.value}))

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from app.cli.errors import EXIT_FAILED, explained
+from app.cli.errors import EXIT_FAILED, Commands
 from app.cli.terminal import AsJson, Terminal
 from app.platform.settings import Settings
 
-graphs = typer.Typer(help="Graphs: check files and rules.", no_args_is_help=True)
+graphs = Commands(help="Graphs: check files and rules.", no_args_is_help=True)
 _console = Terminal(highlight=False)
 
 
@@ -31,9 +31,8 @@ def graphs_check(
     """Load graphs and print what is wrong with them, or which rule decides about an example call."""
     from app.cli.graphs.check import ExampleCall, check_call, check_graphs
 
-    with explained():
-        if graph is not None and tool is not None:
-            call = ExampleCall(graph, tool, args, account, conversation)
-            asyncio.run(check_call(Settings.load(), _console, call, as_json=as_json))
-        elif not check_graphs(Settings.load(), _console, graph, as_json=as_json):
-            raise typer.Exit(EXIT_FAILED)
+    if graph is not None and tool is not None:
+        call = ExampleCall(graph, tool, args, account, conversation)
+        asyncio.run(check_call(Settings.load(), _console, call, as_json=as_json))
+    elif not check_graphs(Settings.load(), _console, graph, as_json=as_json):
+        raise typer.Exit(EXIT_FAILED)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import typer
 
-from app.cli.errors import explained
+from app.cli.errors import Commands
 from app.cli.terminal import AsJson, Terminal, print_rows
 from app.platform.settings import Settings
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from app.auth.records import KeyOptions, KeyRecord
     from app.requests.attribution import KeyLabels
 
-keys = typer.Typer(help="API keys: create, list, rotate, revoke.", no_args_is_help=True)
+keys = Commands(help="API keys: create, list, rotate, revoke.", no_args_is_help=True)
 _output, _notes = Terminal(highlight=False), Terminal(highlight=False, stderr=True)
 
 KeyId = Annotated[UUID, typer.Argument(help="The id shown by `keys list`.")]
@@ -55,15 +55,13 @@ def create(
         "tokens_per_minute": tokens_per_minute,
         "labels": _labels(end_user, tag or (), fixed=fixed_labels),
     }
-    with explained():
-        _show_new(*asyncio.run(new_key(account, scope, options)), as_json=as_json)
+    _show_new(*asyncio.run(new_key(account, scope, options)), as_json=as_json)
 
 
 @keys.command("list")
 def list_all(*, as_json: AsJson = False) -> None:
     """List API keys, without their secrets."""
-    with explained():
-        found = asyncio.run(_list())
+    found = asyncio.run(_list())
     if as_json:
         _output.print_json(data=[_shown(key) for key in found])
     else:
@@ -78,8 +76,7 @@ def rotate(
     as_json: AsJson = False,
 ) -> None:
     """Create a key with the rights of another one, which ends later, and print it once."""
-    with explained():
-        _show_new(*asyncio.run(_rotate(key_id, timedelta(seconds=overlap_s))), as_json=as_json)
+    _show_new(*asyncio.run(_rotate(key_id, timedelta(seconds=overlap_s))), as_json=as_json)
 
 
 @keys.command("revoke")
@@ -92,8 +89,7 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Revoke an API key: it is refused at once, its open streams end within a second."""
-    with explained():
-        stopped = asyncio.run(_revoke(key_id, stop_runs=stop_runs))
+    stopped = asyncio.run(_revoke(key_id, stop_runs=stop_runs))
     if as_json:
         _output.print_json(data={"id": str(key_id), "runsStopped": stopped})
         return

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from app.cli.errors import explained
+from app.cli.errors import Commands
 from app.cli.terminal import Terminal
 from app.platform.settings import Settings
 
-mcp = typer.Typer(help="External MCP servers: log in, import.", no_args_is_help=True)
+mcp = Commands(help="External MCP servers: log in, import.", no_args_is_help=True)
 _console = Terminal(highlight=False)
 
 
@@ -27,8 +27,7 @@ def mcp_login(
     from app.cli.mcp import login
 
     pasted = sys.stdin if paste else None
-    with explained():
-        asyncio.run(login(Settings.load(), _console, graph=graph, server=server, port=port, pasted=pasted))
+    asyncio.run(login(Settings.load(), _console, graph=graph, server=server, port=port, pasted=pasted))
 
 
 @mcp.command("import")
@@ -39,5 +38,4 @@ def mcp_import(
     """Add the MCP servers of a file to a graph, with the tools that they offer."""
     from app.cli.imports.servers import import_servers
 
-    with explained():
-        asyncio.run(import_servers(Settings.load(), _console, file, graph))
+    asyncio.run(import_servers(Settings.load(), _console, file, graph))

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import structlog
 import typer
 
-from app.cli.errors import explained
 from app.platform.server.imports import without_garbage_collection
 from app.platform.settings import Settings, variables_of_file, withdraw_secrets
 
@@ -61,14 +60,13 @@ def _serve(role: str, host: str, port: int, processes: int = 1) -> None:
     with without_garbage_collection():
         from app.cli.logs import configure_logs
 
-    with explained():
-        settings, environment = Settings.load(), {**os.environ}
-        name = None if processes == 1 else "supervisor"
-        configure_logs(settings.log_format, settings.log_level, process=name)
-        _log_unknown_variables()
-        # Child processes must not inherit secrets; server processes read them as this one has.
-        withdraw_secrets(os.environ)
-        asyncio.run(_server(settings, environment, role=role, host=host, port=port, processes=processes))
+    settings, environment = Settings.load(), {**os.environ}
+    name = None if processes == 1 else "supervisor"
+    configure_logs(settings.log_format, settings.log_level, process=name)
+    _log_unknown_variables()
+    # Child processes must not inherit secrets; server processes read them as this one has.
+    withdraw_secrets(os.environ)
+    asyncio.run(_server(settings, environment, role=role, host=host, port=port, processes=processes))
 
 
 def _server(

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from app.cli.errors import explained
 from app.cli.terminal import Terminal
 from app.platform.settings import Settings
 
@@ -21,8 +20,7 @@ def sql_role(
     """Let a role of the database read the billing views, and print its URL with a new password once."""
     if (account is None) != all_accounts:
         raise typer.BadParameter("needs one of --account and --all-accounts", param_hint="--account")
-    with explained():
-        url = asyncio.run(_set_role(role, account))
+    url = asyncio.run(_set_role(role, account))
     _output.print(url, soft_wrap=True)
     _notes.print("Keep the password: it is not shown again.", style="dim")
 

@@ -7,6 +7,7 @@ from typing import Annotated, Final, TypeVar
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 
+from app.auth.device_logins.service import is_access_token
 from app.auth.keys import is_key
 from app.bootstrap.services import Services
 from app.errors import Unauthenticated
@@ -86,6 +87,9 @@ async def _authenticate(request: Request) -> Principal:
     if (bearer := await _bearer(request)) is not None:
         if is_key(bearer.credentials):
             return await authenticate_limited(request, bearer.credentials, services.accounts.authenticate)
+        if is_access_token(bearer.credentials):
+            logins = services.device_logins
+            return await authenticate_limited(request, bearer.credentials, logins.authenticate)
         # Nothing is read for a token before its signature was checked, so no guesses are counted.
         return await services.tokens.authenticate(bearer.credentials)
     if (token := session_token(request, allow_http=services.settings.allow_http_sign_in)) is None:

@@ -19,6 +19,10 @@ _MAX_KNOWN_KEYS: Final = 10_000
 _SHARED_READS: Final = RefillRate(per_s=5, burst=300)
 """Pages of 200 lines: a conversation is read whole by several people."""
 
+_LOGINS: Final = RefillRate(per_s=0.05, burst=30)
+_CODES: Final = RefillRate(per_s=0.1, burst=10)
+"""A code has 20⁸ values, and is valid for ten minutes."""
+
 
 class TooManyWrites(TooMany):
     """This API key is sending too many write requests; try again later."""
@@ -30,6 +34,16 @@ class TooManyRequests(TooMany):
 
 class TooManySharedReads(TooMany):
     """This link was read too often in the last minute; try again later."""
+
+
+class TooManyLogins(TooMany):
+    """Too many logins were begun from this address; try again in some minutes."""
+
+    code = "too_many_logins"
+
+
+class TooManyCodes(TooMany):
+    """Too many codes of logins were entered; try again later."""
 
 
 class TooManyFailures(TooMany):
@@ -98,6 +112,16 @@ class RequestLimits:
         """Count a request with a share link; raises `TooManySharedReads`."""
         if (wait_s := self.requests.take(share_id, rate=_SHARED_READS)) > 0:
             raise TooManySharedReads(retry_after_s=_whole_seconds(wait_s))
+
+    def count_login(self, address: str | None) -> None:
+        """Count a login that is begun; raises `TooManyLogins`."""
+        if (wait_s := self.requests.take(("login", address), rate=_LOGINS)) > 0:
+            raise TooManyLogins(retry_after_s=_whole_seconds(wait_s))
+
+    def count_code(self, caller: Principal) -> None:
+        """Count a code of a login that is entered; raises `TooManyCodes`."""
+        if (wait_s := self.requests.take(("code", caller.rated_as), rate=_CODES)) > 0:
+            raise TooManyCodes(retry_after_s=_whole_seconds(wait_s))
 
     def count_write(self, key: Hashable) -> None:
         """Count a request with an unsafe method; raises `TooManyWrites`."""

@@ -21,6 +21,8 @@ _TYPES: Final = {
 }
 _STATUSES: Final = {"unknown_model": 404, "model_not_priced": 404}
 """By code: those that its clients expect."""
+_RETRIED: Final = {401: b"false", 402: b"false", 429: b"true", 503: b"true"}
+"""Whether clients should send a request again, where it is not left to their own rules."""
 
 
 class AnthropicErrorDetails(BaseModel):
@@ -58,7 +60,8 @@ class AnthropicErrors(ForeignErrors):
     def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:  # noqa: ARG002
         """See `ForeignErrors`."""
         status, body = error_json(problem["status"], problem["code"], problem["detail"])
-        return ForeignError(status, body, [])
+        retried = _RETRIED.get(status)
+        return ForeignError(status, body, [] if retried is None else [(b"x-should-retry", retried)])
 
 
 class MessagesErrors(AnthropicErrors):

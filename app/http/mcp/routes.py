@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Body, Depends, Header, Request, Response
 from mcp.shared.auth import ProtectedResourceMetadata
 from sse_starlette import EventSourceResponse
+from starlette.datastructures import Headers
 
 from app.errors import AppError, NotFound, Unauthenticated
 from app.http.admission.checks import CheckedRoute, text_body
@@ -83,7 +84,9 @@ async def exchange(
         # Not as a dependency: who has as many streams as there may be can still answer and cancel.
         return await run_streams(request, services, heartbeat_s, await open_stream_reader(request, opened))
 
-    return McpExchange(services, caller, posting, streams, page, request.headers)
+    # The parser of HTTP leaves the whitespace after a value, and values are compared with the message.
+    headers = Headers(raw=[(name, value.strip()) for name, value in request.headers.raw])
+    return McpExchange(services, caller, posting, streams, page, headers)
 
 
 @router.post(

@@ -1,10 +1,11 @@
 """EgressMetrics: connections of sandboxed commands to other machines."""
 
+from functools import partial
 from typing import Literal, TypeAlias, get_args
 
 from prometheus_client import CollectorRegistry, Counter
 
-from app.platform.metrics.families import PREFIX
+from app.platform.metrics.families import NAMESPACE
 
 EgressRefusal: TypeAlias = Literal["request", "host", "address", "unreachable", "tls", "limit", "timeout"]
 """What a connection is refused for. `limit`: of connections at once, or of bytes."""
@@ -15,22 +16,17 @@ class EgressMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         """Without a registry nothing is exposed."""
-        self._connections = Counter(
-            f"{PREFIX}egress_connections",
-            "Connections of sandboxed commands to hosts of their graphs.",
-            registry=registry,
+        counter = partial(Counter, namespace=NAMESPACE, registry=registry)
+        self._connections = counter(
+            "egress_connections", "Connections of sandboxed commands to hosts of their graphs."
         )
-        self._refused = Counter(
-            f"{PREFIX}egress_refused",
-            "Connections of sandboxed commands that were refused or cut.",
-            ["reason"],
-            registry=registry,
+        self._refused = counter(
+            "egress_refused", "Connections of sandboxed commands that were refused or cut.", ["reason"]
         )
-        self._bytes = Counter(
-            f"{PREFIX}egress_bytes",
+        self._bytes = counter(
+            "egress_bytes",
             "Bytes that sandboxed commands have exchanged with hosts of their graphs.",
             ["direction"],
-            registry=registry,
         )
         # Also those that are 0: a first refusal must be an increase.
         for reason in get_args(EgressRefusal):

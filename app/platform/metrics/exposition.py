@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.platform.concurrency.shared_result import SharedResult
-from app.platform.metrics.families import PREFIX, Family, gauges
+from app.platform.metrics.families import NAMESPACE, Family, gauges
 from app.platform.metrics.readings import Reading
 from app.platform.metrics.registry import MetricsRegistry
 
@@ -21,7 +21,7 @@ _SUFFIX = ".metrics"
 _WAIT_S = 5.0
 """For a process: longer than its own readings take."""
 
-_AVAILABLE = f"{PREFIX}process_available"
+_AVAILABLE = f"{NAMESPACE}_process_available"
 
 
 @dataclass(frozen=True, slots=True)

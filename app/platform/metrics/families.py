@@ -5,7 +5,8 @@ from typing import TypeAlias
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-PREFIX = "runtally_"
+NAMESPACE = "runtally"
+"""The beginning of all names of metrics."""
 
 Family: TypeAlias = Metric
 """A metric with all its samples."""
@@ -13,7 +14,7 @@ Family: TypeAlias = Metric
 
 def gauge(name: str, documentation: str, value: float) -> Family:
     """A gauge without labels; `name` without the prefix."""
-    return GaugeMetricFamily(PREFIX + name, documentation, value=float(value))
+    return GaugeMetricFamily(f"{NAMESPACE}_{name}", documentation, value=float(value))
 
 
 def gauges(
@@ -24,7 +25,7 @@ def gauges(
     samples: Iterable[tuple[Sequence[str], float]],
 ) -> Family:
     """A gauge with labels: the values of the labels and the number of each sample."""
-    family = GaugeMetricFamily(PREFIX + name, documentation, labels=list(labels))
+    family = GaugeMetricFamily(f"{NAMESPACE}_{name}", documentation, labels=list(labels))
     for values, number in samples:
         family.add_metric(list(values), float(number))
     return family

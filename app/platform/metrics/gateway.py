@@ -1,10 +1,11 @@
 """GatewayMetrics: what the gateway adds to a model call, and what the provider answers."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from app.platform.metrics.families import PREFIX
+from app.platform.metrics.families import NAMESPACE
 from app.platform.metrics.labels import OTHER, KnownNames
 from app.platform.metrics.rate_limits import RateLimits
 
@@ -31,30 +32,20 @@ class GatewayMetrics:
     ) -> None:
         """Without a registry nothing is exposed; `models` are the names that may be a label."""
         self.rate_limits = RateLimits(models or KnownNames())
-        self._overhead = Histogram(
-            f"{PREFIX}gateway_overhead_seconds",
+        counter = partial(Counter, namespace=NAMESPACE, registry=registry)
+        histogram = partial(Histogram, namespace=NAMESPACE, registry=registry)
+        self._overhead = histogram(
+            "gateway_overhead_seconds",
             "From the last byte of an agent's request to its last byte on the way to the provider.",
             buckets=_OVERHEAD_BUCKETS,
-            registry=registry,
         )
-        self._responses = Counter(
-            f"{PREFIX}provider_responses",
-            "Answers of the provider to model calls.",
-            ["status"],
-            registry=registry,
-        )
-        self._provider_refused = Counter(
-            f"{PREFIX}provider_refusals",
+        self._responses = counter("provider_responses", "Answers of the provider to model calls.", ["status"])
+        self._provider_refused = counter(
+            "provider_refusals",
             "Model calls that the provider has refused because of this server's operator.",
             ["code"],
-            registry=registry,
         )
-        self._refused = Counter(
-            f"{PREFIX}gateway_refused",
-            "Model calls that the gateway has refused.",
-            ["reason"],
-            registry=registry,
-        )
+        self._refused = counter("gateway_refused", "Model calls that the gateway has refused.", ["reason"])
         # Also those that are 0: a first failure must be an increase.
         for status in ("200", "429", "529", _UNREACHABLE, OTHER):
             self._responses.labels(status)

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from app.platform.metrics.families import PREFIX
+from app.platform.metrics.families import NAMESPACE
 from app.platform.metrics.labels import KnownNames
 from app.usage.records import TokenUsage
 
@@ -41,30 +42,19 @@ class ReceiptMetrics:
     ) -> None:
         """Without a registry nothing is exposed; `models` are the names that may be a label."""
         self._models = models or KnownNames()
-        self._receipts = Counter(
-            f"{PREFIX}receipts",
-            "Receipts that this process has stored.",
-            ["basis", "origin", "model"],
-            registry=registry,
+        counter = partial(Counter, namespace=NAMESPACE, registry=registry)
+        histogram = partial(Histogram, namespace=NAMESPACE, registry=registry)
+        self._receipts = counter(
+            "receipts", "Receipts that this process has stored.", ["basis", "origin", "model"]
         )
-        self._credits = Counter(
-            f"{PREFIX}charged_credits",
-            "Their credits; ten million are a dollar.",
-            ["model"],
-            registry=registry,
-        )
-        self._cost = Counter(
-            f"{PREFIX}cost_usd", "Their cost at the provider, in dollars.", ["model"], registry=registry
-        )
-        self._tokens = Counter(f"{PREFIX}tokens", "Their tokens.", ["kind", "model"], registry=registry)
-        self._unpriced = Counter(
-            f"{PREFIX}unpriced_messages", "Messages of which a part has no known price.", registry=registry
-        )
-        self._lag = Histogram(
-            f"{PREFIX}receipt_lag_seconds",
+        self._credits = counter("charged_credits", "Their credits; ten million are a dollar.", ["model"])
+        self._cost = counter("cost_usd", "Their cost at the provider, in dollars.", ["model"])
+        self._tokens = counter("tokens", "Their tokens.", ["kind", "model"])
+        self._unpriced = counter("unpriced_messages", "Messages of which a part has no known price.")
+        self._lag = histogram(
+            "receipt_lag_seconds",
             "From the end of a message to its receipt in the database.",
             buckets=_LAG_BUCKETS,
-            registry=registry,
         )
 
     def receipt_stored(self, receipt: StoredReceipt) -> None:

@@ -2,11 +2,12 @@
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from app.events import AiEvent, MeterReport, TextDelta, UsageReport
-from app.platform.metrics.families import PREFIX
+from app.platform.metrics.families import NAMESPACE
 from app.platform.metrics.labels import KnownNames
 from app.requests.outcome import GraphFinal
 
@@ -23,53 +24,42 @@ class RunMetrics:
     ) -> None:
         """Without a registry nothing is exposed; `graphs` are the ids that may be a label."""
         self._graphs = graphs or KnownNames()
-        self._ended = Counter(
-            f"{PREFIX}runs_ended",
-            "Runs that have ended in this process.",
-            ["graph", "status", "error"],
-            registry=registry,
+        counter = partial(Counter, namespace=NAMESPACE, registry=registry)
+        histogram = partial(Histogram, namespace=NAMESPACE, registry=registry)
+        self._ended = counter(
+            "runs_ended", "Runs that have ended in this process.", ["graph", "status", "error"]
         )
-        self._agent_failures = Counter(
-            f"{PREFIX}agent_failures",
+        self._agent_failures = counter(
+            "agent_failures",
             "Failures of the agent's program, also of attempts that were repeated.",
             ["failure"],
-            registry=registry,
         )
-        self._hook_failures = Counter(
-            f"{PREFIX}hook_failures",
-            "Calls of the operator's hooks that raised or took too long.",
-            ["hook", "method"],
-            registry=registry,
+        self._hook_failures = counter(
+            "hook_failures", "Calls of the operator's hooks that raised or took too long.", ["hook", "method"]
         )
-        self._wait = Histogram(
-            f"{PREFIX}queue_wait_seconds",
+        self._wait = histogram(
+            "queue_wait_seconds",
             "From the acceptance of a run, or its start time, to its start.",
             buckets=_WAIT_BUCKETS,
-            registry=registry,
         )
-        self._first_event = Histogram(
-            f"{PREFIX}first_event_seconds",
+        self._first_event = histogram(
+            "first_event_seconds",
             "From the start of an attempt to the first event of its executor.",
             ["executor"],
             buckets=_EVENT_BUCKETS,
-            registry=registry,
         )
-        self._first_text = Histogram(
-            f"{PREFIX}first_text_seconds",
+        self._first_text = histogram(
+            "first_text_seconds",
             "From the start of an attempt to the first text for its client.",
             ["executor"],
             buckets=_EVENT_BUCKETS,
-            registry=registry,
         )
-        self._drift = Counter(
-            f"{PREFIX}drift_messages",
-            "Messages of which the SDK and the gateway have counted different tokens.",
-            registry=registry,
+        self._drift = counter(
+            "drift_messages", "Messages of which the SDK and the gateway have counted different tokens."
         )
-        self._drift_usd = Counter(
-            f"{PREFIX}drift_usd",
+        self._drift_usd = counter(
+            "drift_usd",
             "Dollars by which the CLI's costs and those of the measured messages differ, without signs.",
-            registry=registry,
         )
 
     def run_started(self, *, waited_s: float) -> None:

@@ -1,10 +1,11 @@
 """WebhookMetrics: what became of calls of webhooks."""
 
+from functools import partial
 from typing import Literal, TypeAlias, get_args
 
 from prometheus_client import CollectorRegistry, Counter
 
-from app.platform.metrics.families import PREFIX
+from app.platform.metrics.families import NAMESPACE
 
 DeliveryResult: TypeAlias = Literal["delivered", "retried", "failed", "unrecorded"]
 """`retried`: it failed and is tried again; `failed`: for the last time; `unrecorded`: the result could not be
@@ -16,12 +17,8 @@ class WebhookMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         """Without a registry nothing is exposed."""
-        self._deliveries = Counter(
-            f"{PREFIX}webhook_deliveries",
-            "Calls of webhooks by this process.",
-            ["result"],
-            registry=registry,
-        )
+        counter = partial(Counter, namespace=NAMESPACE, registry=registry)
+        self._deliveries = counter("webhook_deliveries", "Calls of webhooks by this process.", ["result"])
         for result in get_args(DeliveryResult):
             # Also those that are 0: a first failure must be an increase.
             self._deliveries.labels(result)

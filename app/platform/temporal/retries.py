@@ -14,6 +14,6 @@ def always() -> RetryPolicy:
     return RetryPolicy(_RETRY, backoff_coefficient=1)
 
 
-def try_again(reason: str, *, after: timedelta = _RETRY) -> NoReturn:
+def try_again(reason: str) -> NoReturn:
     """End this attempt of an activity without an alarm: the next one begins in any worker that is free."""
-    raise ApplicationError(reason, category=ApplicationErrorCategory.BENIGN, next_retry_delay=after)
+    raise ApplicationError(reason, category=ApplicationErrorCategory.BENIGN, next_retry_delay=_RETRY)

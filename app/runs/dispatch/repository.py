@@ -217,8 +217,9 @@ def _claim_of(ready: Select[Any], *columns: ColumnElement[Any], skip_locked: boo
         .values(
             status="running",
             process_id=bindparam("process", type_=Uuid),
-            # The deadline counts from the first attempt.
-            started_at=func.coalesce(runs.c.started_at, func.now()),
+            # The deadline counts from the first attempt. Not `now()`: that is when the transaction has begun,
+            # which may be before the end of the run that this one has waited for.
+            started_at=func.coalesce(runs.c.started_at, func.clock_timestamp()),
             offered_to=None,
             offered_until=None,
         )

@@ -11,7 +11,8 @@ import { apiProblem, toolTitle } from "../chat/messages.js";
 import { Question } from "../chat/question.js";
 import { Value } from "../chat/text.js";
 import { Consent } from "../chat/tool_call.js";
-import { html, useEffect, useState } from "../html.js";
+import { html, useEffect, useRef, useState } from "../html.js";
+import { notify } from "../parts/notices.js";
 import { useRequests } from "../parts/requests.js";
 import { answer, decide } from "../runs/answers.js";
 import { RaiseBudget } from "./raise_budget.js";
@@ -41,9 +42,14 @@ export function Waiting({ who, filters, isPage = false }) {
   const [said, setSaid] = useState("");
   const counts = calls?.counts;
   const total = counts ? counts.approval + counts.question + counts.clientTool + counts.budget : 0;
+  /** @type {{current: number | null}} */
+  const told = useRef(null);
   useEffect(() => {
-    if (isPage) document.title = `${total > 0 ? `(${total}) ` : ""}Approvals – Runtally`;
-  }, [isPage, total]);
+    if (!isPage || !counts) return;
+    document.title = `${total > 0 ? `(${total}) ` : ""}Approvals – Runtally`;
+    if (told.current !== null && total > told.current) notify("Something waits for an answer", countsOf(counts));
+    told.current = total;
+  }, [isPage, total, !counts]);
   if (calls === null) {
     if (problem) return html`<p class="notice notice-bad" role="alert">${sentence(problem)}</p>`;
     return isPage ? html`<p class="waiting" role="status">Loading…</p>` : null;
@@ -138,7 +144,7 @@ function Body({ call, who, answered }) {
     await decide(runId, requestId, decision);
     answered(`${decision.decision === "deny" ? "Denied" : "Allowed"}: ${toolTitle(toolName ?? "")}.`);
   };
-  return html`<${Consent} name=${toolName ?? ""} permission=${permission} decide=${post} />`;
+  return html`<${Consent} name=${toolName ?? ""} permission=${permission} decide=${post} findSchema=${async () => call.inputSchema} />`;
 }
 
 /** @param {Calls["counts"]} counts */

@@ -11,9 +11,9 @@ import { linkTo } from "./view.js";
 
 /** @typedef {Schemas["AlarmsResponse"]} AlarmsResponse */
 
-/** @param {{window: ApiWindow}} props */
-export function Alarms({ window }) {
-  const alarms = useRequests([apiPath("/v1/alarms", window)], null);
+/** @param {{window: ApiWindow, account: string}} props */
+export function Alarms({ window, account }) {
+  const alarms = useRequests([apiPath("/v1/alarms", { ...window, account })], null);
   return html`
     <section class="alarms" aria-label="Alarms">
       ${loaded(alarms, { what: "alarms", show: ([found]) => html`<${Found} found=${found} />` })}

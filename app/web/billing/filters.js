@@ -1,11 +1,11 @@
-// Filters: period, model, graph and API key.
+// Filters: period, model, graph, API key, end user and tag, and for operators the account.
 
 /** @import { Show, View } from "./view.js" */
 
-import { html, withValue } from "../html.js";
+import { html, useEffect, useState, withValue } from "../html.js";
 import { dayName, PERIODS, periodDays } from "./view.js";
 
-/** @typedef {{model: string[], graph: string[], key: string[]}} Options */
+/** @typedef {{model: string[], graph: string[], key: string[], endUser: string[], account: string[]}} Options */
 
 /** @param {{view: View, show: Show, options: Options | null, keyName?: (id: string) => string}} props */
 export function Filters({ view, show, options, keyName }) {
@@ -40,6 +40,9 @@ export function Filters({ view, show, options, keyName }) {
         values=${options?.key}
         labelFor=${keyName}
       />
+      <${Typed} label="End user" name="endUser" view=${view} show=${show} values=${options?.endUser} />
+      <${Typed} label="Tag" name="tag" placeholder="team:search" view=${view} show=${show} />
+      ${options && options.account.length > 0 && html`<${Choice} label="Account" all="The key’s" name="account" view=${view} show=${show} values=${options.account} />`}
     </div>
   `;
 }
@@ -59,7 +62,7 @@ function Day({ label, name, view, show }) {
  * @param {object} props
  * @param {string} props.label
  * @param {string} props.all
- * @param {"model" | "graph" | "key" | "basis" | "origin"} props.name
+ * @param {"model" | "graph" | "key" | "account" | "basis" | "origin"} props.name
  * @param {View} props.view
  * @param {Show} props.show
  * @param {readonly string[]} [props.values]
@@ -76,5 +79,43 @@ export function Choice({ label, all, name, view, show, values = [], labelFor = (
         ${offered.map((value) => html`<option value=${value}>${labelFor(value)}</option>`)}
       </select>
     </label>
+  `;
+}
+
+/**
+ * A text that is used when it is complete, with those that were charged most as suggestions.
+ * @param {object} props
+ * @param {string} props.label
+ * @param {"endUser" | "tag" | "runId"} props.name
+ * @param {View} props.view
+ * @param {Show} props.show
+ * @param {string} [props.placeholder]
+ * @param {readonly string[]} [props.values]
+ */
+export function Typed({ label, name, view, show, placeholder = "Any", values = [] }) {
+  const [text, setText] = useState(view[name]);
+  useEffect(() => setText(view[name]), [view[name]]);
+  const search = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    show({ [name]: text.trim() });
+  };
+  return html`
+    <form onSubmit=${search}>
+      <label class="field">
+        <span>${label}</span>
+        <input
+          type="search"
+          list=${values.length > 0 ? `known-${name}` : undefined}
+          value=${text}
+          autocapitalize="off"
+          autocomplete="off"
+          spellcheck=${false}
+          placeholder=${placeholder}
+          onInput=${withValue(setText)}
+          onChange=${search}
+        />
+      </label>
+      ${values.length > 0 && html`<datalist id=${`known-${name}`}>${values.map((value) => html`<option value=${value}></option>`)}</datalist>`}
+    </form>
   `;
 }

@@ -1,5 +1,6 @@
 // The charges of a period: filters, alarms, totals, chart and receipts.
 
+/** @import { Session } from "../shell.js" */
 /** @import { Days, Show, View } from "./view.js" */
 
 import { apiPath } from "../api.js";
@@ -10,12 +11,18 @@ import { Filters } from "./filters.js";
 import { Ledger } from "./ledger.js";
 import { Receipts } from "./receipts.js";
 import { Reconciliation } from "./reconciliation.js";
-import { Spend } from "./spending.js";
+import { anomaliesOf, BASELINE_DAYS } from "./spend/outliers.js";
+import { Spend } from "./spend/spending.js";
+import { labelsOf } from "./spend/splits.js";
 import { Totals } from "./totals.js";
-import { apiWindow, passedOfMonth, periodBefore, periodDays } from "./view.js";
+import { apiWindow, eachOf, passedOfMonth, periodBefore, periodDays, unitOf } from "./view.js";
 
-/** @param {{view: View, show: Show}} props */
-export function Overview({ view, show }) {
+const DAY_MS = 86_400_000;
+/** How many end users or values of a tag are listed. */
+const TOP = 50;
+
+/** @param {{view: View, show: Show, who: Session}} props */
+export function Overview({ view, show, who }) {
   const days = periodDays(view);
   return html`
     <main id="main" class="page billing" tabindex="-1">
@@ -29,70 +36,116 @@ export function Overview({ view, show }) {
             <p class="notice notice-warn" role="alert">
               Choose a first day and a last day that is not before it, three years apart at most.
             </p>`
-          : html`<${Period} view=${view} show=${show} days=${days} />`
+          : html`<${Period} view=${view} show=${show} who=${who} days=${days} />`
       }
     </main>
   `;
 }
 
-/** @param {{view: View, show: Show, days: Days}} props */
-function Period({ view, show, days }) {
+/** @param {{view: View, show: Show, who: Session, days: Days}} props */
+function Period({ view, show, who, days }) {
   const window = apiWindow(days);
   const before = periodBefore(view, days);
-  const filters = { ...window, model: view.model, graphId: view.graph, apiKeyId: view.key };
+  const unit = unitOf(view, days);
+  const { account, split } = view;
+  // Of all accounts there are only sums.
+  const ofAll = split === "account" && account === "";
+  const filters = {
+    ...window,
+    model: view.model,
+    graphId: view.graph,
+    apiKeyId: view.key,
+    endUser: view.endUser,
+    tag: view.tag,
+    account,
+  };
+  const compared = { first: days.first - BASELINE_DAYS * DAY_MS, last: days.last };
 
   const names = useRequests(
     [
-      apiPath("/v1/usage", { ...window, groupBy: "model" }),
-      apiPath("/v1/usage", { ...window, groupBy: "graph" }),
-      apiPath("/v1/usage", { ...window, groupBy: "key" }),
-      apiPath("/v1/keys", { limit: 200 }),
+      apiPath("/v1/usage", { ...window, account, groupBy: "model" }),
+      apiPath("/v1/usage", { ...window, account, groupBy: "graph" }),
+      apiPath("/v1/usage", { ...window, account, groupBy: "key" }),
+      apiPath("/v1/usage", { ...window, account, groupBy: "endUser", top: TOP }),
+      account === ""
+        ? apiPath("/v1/keys", { limit: 200 })
+        : apiPath("/v1/accounts/{account}/keys", { account, limit: 200 }),
+      who.may("admin") ? apiPath("/v1/accounts", { limit: 200 }) : null,
     ],
     null,
   );
   const sums = useRequests(
     [
-      apiPath("/v1/usage", { ...filters, groupBy: "day", splitBy: view.split }),
-      apiPath("/v1/usage", { ...filters, groupBy: view.split }),
-      apiPath("/v1/usage", { ...filters, ...apiWindow(before), groupBy: view.split }),
-      apiPath("/v1/balance"),
-      apiPath("/v1/budgets"),
+      apiPath("/v1/usage", { ...filters, groupBy: unit, splitBy: split }),
+      apiPath("/v1/usage", { ...filters, groupBy: split, top: TOP }),
+      apiPath("/v1/usage", { ...filters, ...apiWindow(before), groupBy: split, top: TOP }),
+      // By account the sums of the days are of all accounts, as those of the parts.
+      apiPath("/v1/usage", { ...filters, ...apiWindow(compared), groupBy: "day", splitBy: ofAll ? "account" : "" }),
+      ofAll ? null : apiPath("/v1/balance", { account }),
+      ofAll ? null : apiPath("/v1/budgets", { account }),
     ],
-    { days, before, isMonth: view.period === "month" },
+    { days: { ...days, unit }, before, compared, isMonth: view.period === "month" },
   );
   const labels = namesOf(names.responses);
   return html`
     <${Filters} view=${view} show=${show} options=${labels.options} keyName=${labels.keyName} />
-    <${Alarms} window=${window} />
+    ${ofAll ? html`<p class="notice">The sums are of all accounts; choose one for its receipts.</p>` : html`<${Alarms} window=${window} account=${account} />`}
     ${loaded(sums, {
       what: "what was spent",
-      show: ([perDay, perPart, earlier, balance, budgets], shown) => html`
+      show: ([perMoment, perPart, earlier, perDay, balance, budgets], shown) => html`
         <${Totals}
-          total=${perDay.total}
+          total=${perMoment.total}
           earlier=${{ name: shown.before.name, total: earlier.total }}
           passed=${shown.isMonth ? passedOfMonth(shown.days) : null}
           balance=${balance}
-          budgets=${budgets.items.filter(({ scope }) => scope === "account")}
+          budgets=${budgets?.items.filter(({ scope }) => scope === "account") ?? []}
         />
         <${Spend}
-          ...${{ view, show, perDay, perPart, earlier, keyName: labels.keyName }}
+          ...${{ view, show, who, perMoment, perPart, earlier }}
           days=${shown.days}
+          top=${TOP}
+          than=${shown.before.name}
+          anomalies=${anomaliesOf(eachOf(shown.compared, "day"), creditsByDay(perDay)).filter(({ day }) => Date.parse(day) >= shown.days.first)}
+          budgets=${budgets?.items ?? []}
+          labelFor=${labelsOf(perPart.groupBy ?? split, labels)}
         />
       `,
     })}
     <${Reconciliation} window=${window} />
-    <${Ledger} />
-    <${Receipts} view=${view} show=${show} filters=${filters} keyName=${labels.keyName} />
+    ${
+      !ofAll &&
+      html`
+        <${Ledger} account=${account} />
+        <${Receipts} view=${view} show=${show} filters=${filters} keyName=${labels.keyName} />
+      `
+    }
   `;
 }
 
+/** @param {UsageReport} perDay */
+function creditsByDay(perDay) {
+  /** @type {Map<string, number>} */
+  const credits = new Map();
+  for (const { group, chargedCredits } of perDay.items) {
+    if (group !== null) credits.set(group, (credits.get(group) ?? 0) + chargedCredits);
+  }
+  return credits;
+}
+
 /**
- * The options of the filters, and the display names of keys.
- * @param {readonly [UsageReport, UsageReport, UsageReport, Schemas["Page_ApiKeyResponse_"]] | null} responses
+ * The options of the filters, and the display names of keys and accounts.
+ * @param {readonly [UsageReport, UsageReport, UsageReport, UsageReport, Schemas["Page_ApiKeyResponse_"], Schemas["Page_AccountResponse_"] | null] | null} responses
  */
 function namesOf(responses) {
   const nothing = { items: [] };
-  const [models, graphs, used, keys] = responses ?? [nothing, nothing, nothing, nothing];
+  const [models, graphs, used, endUsers, keys, accounts] = responses ?? [
+    nothing,
+    nothing,
+    nothing,
+    nothing,
+    nothing,
+    null,
+  ];
   const known = new Map(keys.items.map((key) => [key.id, key]));
   const keyName = (/** @type {string} */ id) => {
     if (responses === null) return "…";
@@ -101,6 +154,19 @@ function namesOf(responses) {
     if (key.name === null) return `${key.prefix}…`;
     return keys.items.filter(({ name }) => name === key.name).length > 1 ? `${key.name} (${key.prefix}…)` : key.name;
   };
-  const groups = (/** @type {Pick<UsageReport, "items">} */ report) => report.items.map(({ group }) => group);
-  return { keyName, options: { model: groups(models), graph: groups(graphs), key: groups(used) } };
+  const named = accounts?.items ?? [];
+  const accountName = (/** @type {string} */ id) => named.find((account) => account.id === id)?.name ?? id;
+  const groups = (/** @type {Pick<UsageReport, "items">} */ report) =>
+    report.items.flatMap(({ group }) => (group === null ? [] : [group]));
+  return {
+    keyName,
+    accountName,
+    options: {
+      model: groups(models),
+      graph: groups(graphs),
+      key: groups(used),
+      endUser: groups(endUsers),
+      account: named.map(({ name }) => name),
+    },
+  };
 }

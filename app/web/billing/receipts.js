@@ -3,20 +3,20 @@
 /** @import { ApiWindow, Show, View } from "./view.js" */
 
 import { apiPath, apiUrl } from "../api.js";
-import { html, useEffect, useState, withValue } from "../html.js";
+import { html, useState } from "../html.js";
 import { formatExact, formatFixed, fromCredits } from "../money.js";
 import { count, formatTime } from "../parts/format.js";
 import { Pages } from "../parts/pages.js";
 import { loaded } from "../parts/requests.js";
-import { usePages } from "../parts/table.js";
-import { Choice } from "./filters.js";
+import { idOf, usePages } from "../parts/table.js";
+import { Choice, Typed } from "./filters.js";
 import { ReceiptDetails } from "./receipt_details.js";
 import { BASES, linkTo, ORIGINS } from "./view.js";
 
 const PAGE = 50;
 
 /** @typedef {(id: string) => string} KeyName */
-/** @typedef {ApiWindow & {model: string, graphId: string, apiKeyId: string}} PageFilters */
+/** @typedef {ApiWindow & {model: string, graphId: string, apiKeyId: string, endUser: string, tag: string, account: string}} PageFilters */
 
 /** @param {{view: View, show: Show, filters: PageFilters, keyName: KeyName}} props */
 export function Receipts({ view, show, filters: pageFilters, keyName }) {
@@ -32,7 +32,7 @@ export function Receipts({ view, show, filters: pageFilters, keyName }) {
         </a>
       </div>
       <div class="filters" role="group" aria-label="Filters of receipts">
-        <${RunField} view=${view} show=${show} />
+        <${Typed} label="Run id" name="runId" view=${view} show=${show} />
         <${Choice} label="Basis" all="Any" name="basis" view=${view} show=${show} values=${BASES} />
         <${Choice} label="Origin" all="Any" name="origin" view=${view} show=${show} values=${ORIGINS} />
       </div>
@@ -42,7 +42,7 @@ export function Receipts({ view, show, filters: pageFilters, keyName }) {
           ${
             found.items.length === 0
               ? html`<p class="empty">No receipt matches.</p>`
-              : html`<${ReceiptTable} receipts=${found.items} keyName=${keyName} caption="Receipts, newest first" linked />`
+              : html`<${ReceiptTable} receipts=${found.items} keyName=${keyName} caption="Receipts, newest first" linked=${view.account === ""} />`
           }
           <${Pages} of="receipts" cursors=${cursors} next=${found.nextCursor} loading=${page.loading} turnTo=${turnTo} />
         `,
@@ -51,71 +51,74 @@ export function Receipts({ view, show, filters: pageFilters, keyName }) {
   `;
 }
 
-/** @param {{view: View, show: Show}} props */
-function RunField({ view, show }) {
-  const [text, setText] = useState(view.runId);
-  useEffect(() => setText(view.runId), [view.runId]);
-  const search = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    show({ runId: text.trim() });
-  };
-  return html`
-    <form onSubmit=${search}>
-      <label class="field">
-        <span>Run id</span>
-        <input
-          type="search"
-          value=${text}
-          autocomplete="off"
-          spellcheck=${false}
-          placeholder="Any"
-          onInput=${withValue(setText)}
-          onChange=${search}
-        />
-      </label>
-    </form>
-  `;
-}
-
 /**
- * `linked`: each receipt leads to its run.
- * @param {{receipts: Receipt[], keyName: KeyName, caption: string, linked?: boolean}} props
+ * `linked`: each receipt leads to its run. `ofRun`: they are all of one run.
+ * @param {{receipts: Receipt[], keyName?: KeyName, caption: string, linked?: boolean, ofRun?: boolean}} props
  */
-export function ReceiptTable({ receipts, keyName, caption, linked = false }) {
+export function ReceiptTable({ receipts, keyName, caption, linked = false, ofRun = false }) {
+  const columns = COLUMNS.filter((column) => column.ofRun === undefined || column.ofRun === ofRun);
   return html`
     <div class="scroll-x" role="region" aria-label=${caption} tabindex="0">
-      <table class="figures">
+      <table class="figures cards" role="table">
         <caption class="visually-hidden">${caption}</caption>
-        <thead>
-          <tr>
-            <th scope="col">Used at (UTC)</th>
-            <th scope="col" class="number">Charged</th>
-            ${linked && html`<th scope="col">Run</th><th scope="col">Graph</th>`}
-            <th scope="col">Model</th>
-            ${linked ? html`<th scope="col">API key</th>` : html`<th scope="col">Message</th>`}
-            <th scope="col">Basis</th>
-            <th scope="col">Origin</th>
-            <th scope="col" class="number">Input</th>
-            <th scope="col" class="number">Cache read</th>
-            <th scope="col" class="number">Cache write</th>
-            <th scope="col" class="number">Output</th>
+        <thead role="rowgroup">
+          <tr role="row">
+            <th scope="col" role="columnheader">Used at (UTC)</th>
+            ${columns.map(({ label, isNumber }) => html`<th scope="col" role="columnheader" class=${isNumber && "number"}>${label}</th>`)}
           </tr>
         </thead>
-        <tbody>
-          ${receipts.map((receipt) => html`<${Row} key=${receipt.id} ...${{ receipt, keyName, linked }} />`)}
+        <tbody role="rowgroup">
+          ${receipts.map((receipt) => html`<${Row} key=${receipt.id} ...${{ receipt, columns, keyName, linked }} />`)}
         </tbody>
       </table>
     </div>
   `;
 }
 
-/** @param {{receipt: Receipt, keyName: KeyName, linked: boolean}} props */
-function Row({ receipt, keyName, linked }) {
+/** @typedef {{keyName: KeyName, linked: boolean}} Shown */
+/**
+ * `ofRun`: the column is shown only where all are of one run, or only where they are not.
+ * @typedef {{label: string, show: (receipt: Receipt, shown: Shown) => unknown, isNumber?: boolean, ofRun?: boolean}} Column
+ */
+
+/** @type {Column[]} */
+const COLUMNS = [
+  { label: "Charged", isNumber: true, show: ({ chargedCredits }) => chargeOf(fromCredits(chargedCredits)) },
+  {
+    label: "Run",
+    ofRun: false,
+    show: ({ runId }, { linked }) => idOf(runId, linked && linkTo({ run: runId })),
+  },
+  { label: "Message", ofRun: true, show: ({ usageUnitId }) => idOf(usageUnitId) },
+  { label: "Graph", ofRun: false, show: ({ graphId }) => html`<span class="named" title=${graphId}>${graphId}</span>` },
+  { label: "Model", show: ({ model }) => html`<span class="named" title=${model}>${model}</span>` },
+  {
+    label: "API key",
+    ofRun: false,
+    show: ({ apiKeyId }, { keyName }) => html`<span class="named">${keyName(apiKeyId)}</span>`,
+  },
+  { label: "Basis", show: (receipt) => html`<${Kind} receipt=${receipt} />` },
+  { label: "Input", isNumber: true, show: ({ inputTokens }) => count(inputTokens) },
+  { label: "Cache read", isNumber: true, show: ({ cacheReadTokens }) => count(cacheReadTokens) },
+  {
+    label: "Cache write",
+    isNumber: true,
+    show: (receipt) => count(receipt.cacheWrite5mTokens + receipt.cacheWrite1hTokens),
+  },
+  {
+    label: "Output",
+    isNumber: true,
+    show: ({ outputEstimated, outputTokens }) =>
+      html`${outputEstimated && html`<abbr title="Counted from what was received">~</abbr>`}${count(outputTokens)}`,
+  },
+];
+
+/** @param {{receipt: Receipt, columns: Column[]} & Shown} props */
+function Row({ receipt, columns, keyName, linked }) {
   const [open, setOpen] = useState(false);
-  const charged = fromCredits(receipt.chargedCredits);
   return html`
-    <tr>
-      <td>
+    <tr role="row">
+      <td role="cell" data-label="Used at (UTC)">
         <button
           type="button"
           class="disclosure"
@@ -126,30 +129,31 @@ function Row({ receipt, keyName, linked }) {
           <time datetime=${receipt.usedAt}>${formatTime(receipt.usedAt)}</time>
         </button>
       </td>
-      <td class="number" title=${formatExact(charged)}>${formatFixed(charged, 6)}</td>
-      ${
-        linked &&
-        html`
-        <td><a class="id" href=${linkTo({ run: receipt.runId })} title=${receipt.runId}>${receipt.runId}</a></td>
-        <td>${receipt.graphId}</td>
-      `
-      }
-      <td>${receipt.model}</td>
-      ${
-        linked
-          ? html`<td>${keyName(receipt.apiKeyId)}</td>`
-          : html`<td><span class="id" title=${receipt.usageUnitId}>${receipt.usageUnitId}</span></td>`
-      }
-      <td title=${[receipt.note, ...receipt.unpriced].filter(Boolean).join(" · ")}><${Word} usual="final" word=${receipt.basis} /></td>
-      <td><${Word} usual="assistant" word=${receipt.origin} /></td>
-      <td class="number">${count(receipt.inputTokens)}</td>
-      <td class="number">${count(receipt.cacheReadTokens)}</td>
-      <td class="number">${count(receipt.cacheWrite5mTokens + receipt.cacheWrite1hTokens)}</td>
-      <td class="number">
-        ${receipt.outputEstimated ? html`<abbr title="Counted from what was received">~</abbr>` : ""}${count(receipt.outputTokens)}
-      </td>
+      ${columns.map(
+        ({ label, isNumber, show }) =>
+          html`<td role="cell" class=${isNumber && "number"} data-label=${label}><div>${show(receipt, { keyName, linked })}</div></td>`,
+      )}
     </tr>
-    ${open && html`<tr class="details-row"><td colspan=${linked ? 12 : 10}><${ReceiptDetails} receipt=${receipt} /></td></tr>`}
+    ${
+      open &&
+      html`<tr class="details-row" role="row"><td role="cell" colspan=${columns.length + 1}><${ReceiptDetails} receipt=${receipt} /></td></tr>`
+    }
+  `;
+}
+
+/** @param {bigint} charged */
+function chargeOf(charged) {
+  return html`<span title=${formatExact(charged)}>${formatFixed(charged, 6)}</span>`;
+}
+
+/**
+ * The basis of a receipt, and its origin unless that is the agent.
+ * @param {{receipt: Receipt}} props
+ */
+function Kind({ receipt: { basis, origin, note, unpriced } }) {
+  return html`
+    <span title=${[note, ...unpriced].filter(Boolean).join(" · ")}><${Word} usual="final" word=${basis} /></span>
+    ${origin !== "assistant" && html` <span class=${`badge badge-${origin}`}>${origin}</span>`}
   `;
 }
 

@@ -47,7 +47,7 @@ export function RunPage({ runId, who, view }) {
             ${
               receipts.items.length === 0
                 ? html`<p class="empty">Nothing was charged.</p>`
-                : html`<${ReceiptTable} receipts=${receipts.items} caption="Receipts of this run, oldest first" />`
+                : html`<${Added} receipts=${receipts.items} billing=${found?.billing ?? null} /><${ReceiptTable} receipts=${receipts.items} caption="Receipts of this run, oldest first" ofRun />`
             }
           </section>
         `,
@@ -74,6 +74,19 @@ function Facts({ run }) {
       ${facts.filter(([, value]) => value).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}
     </dl>
   `;
+}
+
+/**
+ * The receipts added up again, compared with the sum that the run says.
+ * @param {{receipts: Receipt[], billing: Schemas["RunBillingResponse"] | null}} props
+ */
+function Added({ receipts, billing }) {
+  const cost = receipts.reduce((sum, { costUsd }) => sum + parseDollars(costUsd), 0n);
+  if (billing === null) return html`<p class="hint">Together ${formatExact(cost)} at the provider’s prices.</p>`;
+  const said = parseDollars(billing.costUsd);
+  return said === cost
+    ? html`<p class="hint">Added up again they are ${formatExact(cost)}, as the run says.</p>`
+    : html`<p class="problem">Added up again they are ${formatExact(cost)}, but the run says ${formatExact(said)}.</p>`;
 }
 
 /** @param {Schemas["RunBillingResponse"]} billing */

@@ -10,17 +10,30 @@ import { duration, formatTime } from "../parts/format.js";
 import { followRun } from "../runs/event_stream.js";
 import { RunState } from "../runs/run_state.js";
 import { timelineEntries } from "./timeline_entries.js";
+import { marksTime, spansOf } from "./trace/spans.js";
+import { Waterfall } from "./trace/waterfall.js";
 
 const MAX_CHARS = 280;
 
-/** @typedef {{state: RunState, isLost: boolean}} Followed */
+/** @typedef {{state: RunState, events: ClientEvent[], isLost: boolean}} Followed `events` are those that mark time */
 
 /** @param {{run: Schemas["RunResponse"], receipts: Receipt[]}} props */
 export function Timeline({ run, receipts }) {
-  const [{ state, isLost }, setState] = useState({ state: new RunState(run.runId), isLost: false });
+  const [{ state, events, isLost }, setState] = useState(
+    /** @type {Followed} */ ({ state: new RunState(run.runId), events: [], isLost: false }),
+  );
   useEffect(() => follow(run.runId, setState), [run.runId]);
   const entries = timelineEntries(state, receipts, MAX_CHARS);
+  const last = events.at(-1);
   return html`
+    ${
+      last &&
+      html`<${Waterfall}
+        spans=${spansOf(events, run.createdAt)}
+        since=${run.createdAt}
+        until=${state.done ? last.at : new Date().toISOString()}
+      />`
+    }
     <section class="card" aria-labelledby="timeline-title">
       <h2 id="timeline-title">Timeline</h2>
       ${isLost && html`<p class="notice notice-bad" role="alert">The connection was lost; the timeline may be incomplete.</p>`}
@@ -29,9 +42,6 @@ export function Timeline({ run, receipts }) {
         <${Mark} at=${run.createdAt} since=${run.createdAt}>Accepted<//>
         ${entries.map((entry) => html`<${Entry} entry=${entry} run=${run} />`)}
       </ol>
-      <p class="hint">
-        Events have no times; known are the start and end of the run and the time of each charge.
-      </p>
     </section>
   `;
 }
@@ -43,13 +53,15 @@ export function Timeline({ run, receipts }) {
  */
 function follow(runId, setState) {
   const state = new RunState(runId);
+  /** @type {ClientEvent[]} */
+  const events = [];
   let isLost = false;
   let frame = 0;
   const redraw = () => {
     // Once per animation frame, however fast events arrive.
     frame ||= requestAnimationFrame(() => {
       frame = 0;
-      setState({ state, isLost });
+      setState({ state, events, isLost });
     });
   };
   const setLost = (/** @type {boolean} */ lost) => {
@@ -59,6 +71,7 @@ function follow(runId, setState) {
   const stop = followRun(runId, {
     onEvent: (event) => {
       state.apply(event);
+      if (marksTime(event)) events.push(event);
       redraw();
     },
     onConnection: setLost,

@@ -15,7 +15,7 @@ import { compactCount, count, percent } from "../parts/format.js";
  * @param {UsageReport["total"]} props.total
  * @param {Earlier} props.earlier
  * @param {[number, number] | null} props.passed
- * @param {Schemas["BalanceResponse"]} props.balance
+ * @param {Schemas["BalanceResponse"] | null} props.balance null if the totals are of all accounts
  * @param {Schemas["BudgetResponse"][]} props.budgets
  */
 export function Totals({ total, earlier, passed, balance, budgets }) {
@@ -38,7 +38,7 @@ export function Totals({ total, earlier, passed, balance, budgets }) {
           html`; ${count(total.webSearchRequests)} web searches, ${count(total.webFetchRequests)} pages`
         }
       <//>
-      <${Balance} balance=${balance} budgets=${budgets} />
+      ${balance && html`<${Balance} balance=${balance} budgets=${budgets} />`}
     </section>
   `;
 }

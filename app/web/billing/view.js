@@ -6,16 +6,23 @@ import { useEffect, useState } from "../html.js";
 const DAY_MS = 86_400_000;
 const MAX_DAYS = 3 * 366;
 
-/** The splits of charges, and the values of a receipt's fields that can be chosen. */
-const SPLIT_NAMES = /** @type {const} */ (["model", "graph", "key"]);
+const MAX_HOURLY_DAYS = 14;
+
+/** The splits of charges; a further one is by the values of a tag, `tag:NAME`. */
+const SPLIT = /^(?:model|graph|key|endUser|account|tag:[A-Za-z][A-Za-z0-9_.-]{0,63})$/;
+const UNITS = /** @type {const} */ (["day", "hour"]);
+const MEASURES = /** @type {const} */ (["charged", "tokens", "cache"]);
+const AXES = /** @type {const} */ (["usual", "whole"]);
 export const BASES = /** @type {const} */ (["final", "partial", "recovered", "unpriced", "adjustment"]);
 export const ORIGINS = /** @type {const} */ (["assistant", "subagent", "hidden"]);
 
-/** @typedef {typeof SPLIT_NAMES[number]} Split */
+/** @typedef {typeof UNITS[number]} Unit */
+/** @typedef {typeof MEASURES[number]} Measure */
 /** @typedef {typeof BASES[number]} Basis */
 /** @typedef {typeof ORIGINS[number]} Origin */
-/** @typedef {"run" | "period" | "from" | "to" | "model" | "graph" | "key" | "runId"} TextField */
-/** @typedef {Record<TextField, string> & {split: Split, basis: Basis | "", origin: Origin | ""}} View */
+/** @typedef {"model" | "graph" | "key" | "endUser" | "tag" | "account"} FilterName */
+/** @typedef {FilterName | "run" | "period" | "from" | "to" | "runId" | "split"} TextField */
+/** @typedef {Record<TextField, string> & {unit: Unit, measure: Measure, axis: typeof AXES[number], basis: Basis | "", origin: Origin | ""}} View */
 /** @typedef {(changes: Partial<View>) => void} Show */
 /** @typedef {{first: number, last: number}} Days the first and the last day, as UTC midnights in milliseconds */
 /** @typedef {{from: string, to: string}} ApiWindow */
@@ -30,15 +37,22 @@ const DEFAULTS = {
   from: "",
   to: "",
   split: "model",
+  unit: "day",
+  measure: "charged",
+  axis: "usual",
   model: "",
   graph: "",
   key: "",
+  endUser: "",
+  tag: "",
+  account: "",
   runId: "",
   basis: "",
   origin: "",
 };
 
 export const PERIODS = [
+  ["1d", "Today"],
   ["7d", "Last 7 days"],
   ["30d", "Last 30 days"],
   ["90d", "Last 90 days"],
@@ -60,13 +74,32 @@ export function useView() {
   }, []);
   /** @type {Show} */
   const show = (changes) => {
-    const next = { ...view, ...changes };
+    const next = withOneLabel({ ...view, ...changes }, changes);
     const address = apiUrl(linkTo(next));
     if (address === location.href) return;
     history.pushState(null, "", address);
     setView(next);
   };
   return [view, show];
+}
+
+/**
+ * Without what the API refuses beside the changes: one view is about the end user or one tag.
+ * @param {View} view
+ * @param {Partial<View>} changes
+ * @returns {View}
+ */
+export function withOneLabel(view, changes) {
+  const labels = { endUser: view.endUser && "endUser", tag: view.tag && `tag:${view.tag.split(":")[0]}` };
+  const split = /^(?:model|graph|key|account)$/.test(view.split) ? "" : view.split;
+  const kept = (changes.endUser && labels.endUser) || (changes.tag && labels.tag) || split;
+  if (kept === "") return view;
+  return {
+    ...view,
+    endUser: labels.endUser === kept ? view.endUser : "",
+    tag: labels.tag === kept ? view.tag : "",
+    split: split === kept || split === "" ? view.split : DEFAULTS.split,
+  };
 }
 
 /**
@@ -88,16 +121,22 @@ export function linkTo(view) {
 function read() {
   const query = new URLSearchParams(location.search);
   const text = (/** @type {TextField} */ name) => query.get(name) ?? DEFAULTS[name];
-  const period = text("period");
+  const [period, split] = [text("period"), text("split")];
   return {
     run: text("run"),
     period: PERIODS.some(([name]) => name === period) ? period : DEFAULTS.period,
     from: text("from"),
     to: text("to"),
-    split: SPLIT_NAMES.find((name) => name === query.get("split")) ?? DEFAULTS.split,
+    split: SPLIT.test(split) ? split : DEFAULTS.split,
+    unit: UNITS.find((name) => name === query.get("unit")) ?? DEFAULTS.unit,
+    measure: MEASURES.find((name) => name === query.get("measure")) ?? DEFAULTS.measure,
+    axis: AXES.find((name) => name === query.get("axis")) ?? DEFAULTS.axis,
     model: text("model"),
     graph: text("graph"),
     key: text("key"),
+    endUser: text("endUser"),
+    tag: text("tag"),
+    account: text("account"),
     runId: text("runId"),
     basis: BASES.find((name) => name === query.get("basis")) ?? DEFAULTS.basis,
     origin: ORIGINS.find((name) => name === query.get("origin")) ?? DEFAULTS.origin,
@@ -159,11 +198,28 @@ export function passedOfMonth({ first }, now = Date.now()) {
 }
 
 /**
- * Every day of a period, as `2026-11-21`.
+ * The unit in which a view is drawn: hours only of a few days.
+ * @param {View} view
  * @param {Days} days
+ * @returns {Unit}
  */
-export function eachDay({ first, last }) {
-  return Array.from({ length: (last - first) / DAY_MS + 1 }, (_, index) => dayName(first + index * DAY_MS));
+export function unitOf({ unit }, { first, last }) {
+  return last - first < MAX_HOURLY_DAYS * DAY_MS ? unit : "day";
+}
+
+/**
+ * Every day of a period as `2026-11-21`, or every hour as `2026-11-21T07:00Z`, as the API names them.
+ * @param {Days} days
+ * @param {Unit} unit
+ */
+export function eachOf({ first, last }, unit) {
+  const step = unit === "day" ? DAY_MS : DAY_MS / 24;
+  return Array.from({ length: (last + DAY_MS - first) / step }, (_, index) => nameOf(first + index * step, unit));
+}
+
+/** @param {number} time @param {Unit} unit */
+function nameOf(time, unit) {
+  return unit === "day" ? dayName(time) : `${new Date(time).toISOString().slice(0, 16)}Z`;
 }
 
 /**

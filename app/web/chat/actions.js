@@ -8,6 +8,7 @@
 
 import { ApiError } from "../api.js";
 import { answer, decide } from "../runs/answers.js";
+import { resultOf } from "../runs/evidence.js";
 import { nameOf } from "./agents/describing.js";
 
 /** Whether only what is open to end users is open to them. @param {Pick<Session, "person">} who */
@@ -40,10 +41,13 @@ export function actionsOn(conversation, { who, graphs, choices, attachments, err
   const decideOn = who.may("runs:approve")
     ? (turn, { requestId }, decision) => decide(turn.run.runId, requestId, decision)
     : null;
+  /** @type {Actions["findResult"]} */
+  const findResult = who.may("runs:audit") ? (turn, toolCallId) => resultOf(turn.runId, toolCallId) : null;
   if (!who.may("runs:write"))
     return {
       nameOfAgent,
       loadEvents,
+      findResult,
       send: null,
       retry: null,
       stop: null,
@@ -97,6 +101,7 @@ export function actionsOn(conversation, { who, graphs, choices, attachments, err
   return {
     nameOfAgent,
     loadEvents,
+    findResult,
     send,
     retry: (turn) => (turn.attachments?.length ? replace(turn, undefined) : send(turn.question ?? "", [])),
     stop: () => conversation.stop().catch(errors.fail),

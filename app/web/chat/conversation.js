@@ -1,6 +1,7 @@
 // Conversation: the turns of a conversation, and requests that change it.
 
 /** @import { Answers, Decision } from "../runs/answers.js" */
+/** @import { CallResult } from "../runs/evidence.js" */
 /** @import { Branch } from "./answers/branches.js" */
 /** @import { Permission } from "../runs/run_state.js" */
 
@@ -35,6 +36,7 @@ const RECEIPTS_DELAY_MS = 1200;
  * @typedef {object} Actions
  * @property {(graphId: string) => string} nameOfAgent
  * @property {(turn: Turn) => Promise<void>} loadEvents
+ * @property {((turn: Turn, toolCallId: string) => Promise<CallResult | null>) | null} findResult
  * @property {((text: string, attached: Attached[]) => Promise<boolean>) | null} send
  * @property {((turn: Turn) => void) | null} retry
  * @property {(() => void) | null} stop

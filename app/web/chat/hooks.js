@@ -11,6 +11,7 @@ import { apiProblem, runProblem } from "./messages.js";
 const PARAMETER = "conversation";
 const LAST_GRAPH = "runtally.graph";
 const ANNOUNCED_CHARS = 1000;
+const HIDDEN_DRAW_MS = 500;
 
 /** @typedef {ReturnType<typeof useProblem>} Problem */
 /** @typedef {ReturnType<typeof useGraphs>} Graphs */
@@ -65,7 +66,7 @@ export function useForecast(graphId) {
   return forecast;
 }
 
-/** @typedef {{onRunEnd: (turn: Turn) => void, onLoad: (conversation: Conversation) => void}} Listeners */
+/** @typedef {{onRunEnd: (conversation: Conversation, turn: Turn) => void, onLoad: (conversation: Conversation) => void}} Listeners */
 
 /**
  * The conversation in the URL; `go(key)` shows another, null a new one.
@@ -101,16 +102,21 @@ export function useShown({ onRunEnd, onLoad }, first) {
   const onChange = () => {
     if (current.current.scheduled) return;
     current.current.scheduled = true;
-    // Once per animation frame, however fast events arrive.
-    requestAnimationFrame(() => {
+    // Once per animation frame, however fast events arrive; a hidden page has none.
+    const drawOnce = () => {
+      cancelAnimationFrame(frame);
+      clearTimeout(timer);
       current.current.scheduled = false;
       draw();
-    });
+    };
+    const frame = requestAnimationFrame(drawOnce);
+    const timer = setTimeout(drawOnce, HIDDEN_DRAW_MS);
   };
   const announceEnd = (/** @type {Turn} */ turn) => {
     const { run } = turn;
     setAnnouncement(run.error ? runProblem(run.error, run.finishReason) : `Answer: ${plain(run.answer)}`);
-    onRunEnd(turn);
+    const { conversation } = current.current;
+    if (conversation !== null) onRunEnd(conversation, turn);
   };
   const show = async (/** @type {string | null} */ key) => {
     current.current.conversation?.close();

@@ -6,21 +6,22 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 import { dollars } from "./cost.js";
+import { FilesButton } from "./files/panel.js";
 import { activityOf } from "./messages.js";
+import { useWaitingNotices } from "./notices.js";
 
 const NEAR_THE_END_PX = 80;
 
 /** @typedef {{shown: boolean, open: () => void, hide: () => void, close: () => void}} Drawer */
 
 /**
- * Title and cost. `remove` is null if the conversation cannot be deleted; `drawer` opens the list.
- * @param {{conversation: Conversation, drawer: Drawer, remove: (() => void) | null}} props
+ * Title and cost. `remove` is null if the conversation cannot be deleted; `drawer` opens the list; `keepsFiles`: it
+ * has files from turn to turn.
+ * @param {{conversation: Conversation, name: string | null, drawer: Drawer, remove: (() => void) | null, keepsFiles: boolean}} props
  */
-export function Head({ conversation, drawer, remove }) {
-  const title = conversation.title ?? (conversation.turns.length ? conversation.key : "New conversation");
-  useEffect(() => {
-    document.title = `${title} – Runtally`;
-  }, [title]);
+export function Head({ conversation, name, drawer, remove, keepsFiles }) {
+  const title = name ?? (conversation.turns.length ? conversation.key : "New conversation");
+  useWaitingNotices(conversation, title);
   return html`
     <header class="conversation-head">
       <button
@@ -37,6 +38,7 @@ export function Head({ conversation, drawer, remove }) {
         conversation.costUsd !== null &&
         html`<p class="cost" title="$${conversation.costUsd}">Cost <strong>${dollars(conversation.costUsd)}</strong></p>`
       }
+      ${keepsFiles && html`<${FilesButton} key=${conversation.key} stateKey=${conversation.key} />`}
       ${remove && html`<button type="button" class="button button-plain button-small" onClick=${remove}>Delete</button>`}
     </header>
   `;

@@ -1,17 +1,25 @@
 // The arguments of a tool call: as JSON or as the change of a file, and in a form.
 
+/** @import { Line } from "./files/diff.js" */
+
 import { html, withValue } from "../html.js";
+import { Diff, changed, marked } from "./files/diff.js";
 import { readable } from "./markdown.js";
 import { isObject } from "./messages.js";
 import { Value } from "./text.js";
 
 /** Of longer texts nothing is compared. */
 const MOST_CHARS = 50_000;
-const CONTEXT_LINES = 3;
 const ONE_LINE = 80;
 
 /** @typedef {Record<string, unknown>} Args */
-/** What a line is: `-` removed, `+` added, a blank unchanged. @typedef {{mark: "-" | "+" | " ", text: string}} Line */
+/**
+ * What is read of JSON schemas.
+ * @typedef {{type?: string, enum?: unknown[], description?: string, anyOf?: Shape[]}} Shape
+ * @typedef {{properties?: Record<string, Shape>, required?: string[]}} ArgsSchema
+ * @typedef {{kind: "boolean" | "choice" | "number" | "string" | "json", hint: string, isLong?: boolean,
+ *   choices?: (string | boolean)[]}} ArgField
+ */
 
 /** @param {{args: unknown}} props */
 export function Arguments({ args }) {
@@ -21,27 +29,28 @@ export function Arguments({ args }) {
   return html`
     <div class="value" tabindex="0" role="group" aria-label="Arguments">
       <p class="diff-path plain-mono">${readable(path)}</p>
-      <pre class="diff plain-mono">${lines.map(
-        ({ mark, text }, index) =>
-          html`<${mark === "-" ? "del" : mark === "+" ? "ins" : "span"} key=${index}>${readable(`${mark} ${text}`)}<//>`,
-      )}</pre>
+      <${Diff} lines=${lines} />
       ${Object.keys(others).length > 0 && html`<pre class="plain plain-mono">${readable(JSON.stringify(others, null, 2))}</pre>`}
     </div>
   `;
 }
 
 /**
- * A field for each argument; `original` says of which type it is.
- * @param {{original: Args, args: Args, change: (args: Args) => void}} props
+ * A field for each argument that the call has, and for each that the tool takes besides; `original` are those of the
+ * call, `schema` is what the tool takes, if that is known.
+ * @param {{original: Args, args: Args, schema: ArgsSchema | null, change: (args: Args) => void}} props
  */
-export function ArgumentFields({ original, args, change }) {
+export function ArgumentFields({ original, args, schema, change }) {
+  const shapes = schema?.properties ?? {};
+  const names = [...new Set([...Object.keys(original), ...Object.keys(shapes)])];
   return html`
-    ${Object.entries(original).map(
-      ([name, before]) => html`
+    ${names.map(
+      (name) => html`
         <${ArgumentField}
           key=${name}
           name=${name}
-          before=${before}
+          field=${fieldOf(original[name], shapes[name])}
+          isOptional=${schema !== null && !schema.required?.includes(name)}
           value=${args[name]}
           set=${(/** @type {unknown} */ value) => change({ ...args, [name]: value })}
         />
@@ -50,43 +59,84 @@ export function ArgumentFields({ original, args, change }) {
   `;
 }
 
-/** @param {{name: string, before: unknown, value: unknown, set: (value: unknown) => void}} props */
-function ArgumentField({ name, before, value, set }) {
-  switch (typeof before) {
+/**
+ * What a field takes: of several shapes the first that is not null.
+ * @param {unknown} before
+ * @param {Shape} [shape]
+ * @returns {ArgField}
+ */
+function fieldOf(before, shape = {}) {
+  const one = shape.anyOf?.find(({ type }) => type !== "null") ?? shape;
+  const hint = one.description ?? shape.description ?? "";
+  const given = before === undefined || before === null ? one.type : typeof before;
+  if (one.enum?.every((choice) => typeof choice === "string") && (given === "string" || given === undefined)) {
+    return { kind: "choice", choices: /** @type {string[]} */ (one.enum), hint };
+  }
+  if (given === "boolean" && typeof before !== "boolean") return { kind: "choice", choices: [true, false], hint };
+  if (given === "boolean" || given === "string") return { kind: given, hint, isLong: isLong(before) };
+  return { kind: given === "number" || given === "integer" ? "number" : "json", hint };
+}
+
+/** @param {unknown} text */
+const isLong = (text) => typeof text === "string" && (text.includes("\n") || text.length > ONE_LINE);
+
+/** @param {{name: string, field: ArgField, isOptional: boolean, value: unknown, set: (value: unknown) => void}} props */
+function ArgumentField({ name, field, isOptional, value, set }) {
+  const label = html`<span>${name}${isOptional && html` <span class="hint">optional</span>`}</span>`;
+  const hint = field.hint && html`<span class="hint">${readable(field.hint)}</span>`;
+  const nothing = isOptional ? undefined : "";
+  const write = withValue((text) => set(text === "" ? nothing : text));
+  switch (field.kind) {
     case "boolean":
       return html`
         <label class="option">
-          <input type="checkbox" checked=${value} onChange=${() => set(!value)} /><span>${name}</span>
+          <input type="checkbox" checked=${value} onChange=${() => set(!value)} /><span>${label} ${hint}</span>
+        </label>
+      `;
+    case "choice":
+      return html`
+        <label class="field">
+          ${label}
+          <select
+            value=${String(value ?? "")}
+            onChange=${withValue((text) => set(field.choices?.find((choice) => String(choice) === text) ?? nothing))}
+          >
+            <option value="">–</option>
+            ${field.choices?.map((choice) => html`<option value=${String(choice)}>${readable(String(choice))}</option>`)}
+          </select>
+          ${hint}
         </label>
       `;
     case "number":
       return html`
         <label class="field">
-          <span>${name}</span>
+          ${label}
           <input
             type="number"
             step="any"
             value=${value}
-            onInput=${withValue((text) => set(text === "" ? "" : Number(text)))}
+            onInput=${withValue((text) => set(text === "" ? nothing : Number(text)))}
           />
+          ${hint}
         </label>
       `;
     case "string":
       return html`
         <label class="field">
-          <span>${name}</span>
+          ${label}
           ${
-            before.includes("\n") || before.length > ONE_LINE
-              ? html`<textarea rows="6" value=${value} onInput=${withValue(set)}></textarea>`
-              : html`<input value=${value} onInput=${withValue(set)} />`
+            field.isLong
+              ? html`<textarea rows="6" value=${value} onInput=${write}></textarea>`
+              : html`<input value=${value ?? ""} onInput=${write} />`
           }
+          ${hint}
         </label>
       `;
     default:
       return html`
         <div class="field">
-          <span>${name} <span class="hint">can be changed as JSON</span></span>
-          <${Value} value=${value} label=${name} />
+          <span>${label} <span class="hint">can be changed as JSON</span></span>
+          ${value !== undefined && html`<${Value} value=${value} label=${name} />`}
         </div>
       `;
   }
@@ -106,34 +156,4 @@ function changeOf(args) {
   }
   if (typeof content !== "string" || before !== undefined || after !== undefined) return null;
   return content.length > MOST_CHARS ? null : { path, lines: marked("+", content.split("\n")), others };
-}
-
-/**
- * The lines between those that both texts begin and end with, and some of these.
- * @param {string} before
- * @param {string} after
- * @returns {Line[]}
- */
-function changed(before, after) {
-  const [old, now] = [before.split("\n"), after.split("\n")];
-  const shorter = Math.min(old.length, now.length);
-  let start = 0;
-  while (start < shorter && old[start] === now[start]) start += 1;
-  let end = 0;
-  while (end < shorter - start && old.at(-1 - end) === now.at(-1 - end)) end += 1;
-  return [
-    ...marked(" ", old.slice(Math.max(0, start - CONTEXT_LINES), start)),
-    ...marked("-", old.slice(start, old.length - end)),
-    ...marked("+", now.slice(start, now.length - end)),
-    ...marked(" ", old.slice(old.length - end, old.length - Math.max(0, end - CONTEXT_LINES))),
-  ];
-}
-
-/**
- * @param {Line["mark"]} mark
- * @param {string[]} texts
- * @returns {Line[]}
- */
-function marked(mark, texts) {
-  return texts.map((text) => ({ mark, text }));
 }

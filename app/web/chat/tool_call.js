@@ -3,26 +3,31 @@
 /** @import { Html } from "../html.js" */
 /** @import { Item, Permission, ToolItem } from "../runs/run_state.js" */
 /** @import { Decision } from "../runs/answers.js" */
-/** @import { Args } from "./tool_arguments.js" */
+/** @import { CallResult } from "../runs/evidence.js" */
+/** @import { Args, ArgsSchema } from "./tool_arguments.js" */
 
 import { ApiError } from "../api.js";
 import { Component, html, useState, withValue } from "../html.js";
 import { readable } from "./markdown.js";
 import { apiProblem, isObject, toolProblem, toolTitle } from "./messages.js";
+import { ModelResult } from "./model_result.js";
 import { Value } from "./text.js";
 import { ArgumentFields, Arguments } from "./tool_arguments.js";
 
 const AGENT = "Agent";
 
 /** @typedef {(permission: Permission, decision: Decision) => Promise<void>} Decide */
+/** @typedef {(permission: Permission) => Promise<ArgsSchema | null>} FindSchema null if it is not known */
 
 /**
  * @typedef {object} ToolCallProps
  * @property {ToolItem} item a tool call of a `RunState`
  * @property {number | undefined} version it is drawn again when this changes
  * @property {boolean} live
+ * @property {FindSchema} findSchema
  * @property {Decide | null} decide null if it is not allowed
  * @property {(() => Promise<void>) | false} loadEvents false if they are loaded
+ * @property {(() => Promise<CallResult | null>) | null} findResult what only the model has got; null if it is not allowed
  * @property {(items: Item[]) => Html} inside draws the items of its subagent
  */
 
@@ -34,7 +39,7 @@ export class ToolCall extends Component {
   }
 
   /** @param {ToolCallProps} props */
-  render({ item, live, decide, loadEvents, inside }) {
+  render({ item, live, decide, findSchema, loadEvents, findResult, inside }) {
     const waits = live && item.permission !== null && item.permission.decision === null;
     return html`
       <details class="tool" open=${waits || (item.items.length > 0 && !item.ended)} data-state=${stateOf(item, live)}>
@@ -45,8 +50,8 @@ export class ToolCall extends Component {
           <span class="tool-state">${stateWords(item, live)}</span>
         </summary>
         <div class="tool-body">
-          ${waits && decide && html`<${Consent} name=${item.name} permission=${item.permission} decide=${decide} />`}
-          ${waits && !decide && html`<p class="notice">It waits for a decision, which your API key is not allowed to make.</p>`}
+          ${waits && decide && html`<${Consent} name=${item.name} permission=${item.permission} decide=${decide} findSchema=${findSchema} />`}
+          ${waits && !decide && html`<p class="notice">It waits for a decision, which is not yours to make.</p>`}
           ${!waits && html`<h3>Arguments</h3><${Arguments} args=${item.args} />`}
           ${item.permission?.changed && html`<p class="hint">A person has changed the arguments.</p>`}
           ${item.items.length > 0 && html`<div class="tool-inside">${inside(item.items)}</div>`}
@@ -58,11 +63,16 @@ export class ToolCall extends Component {
           }
           ${item.ended && item.isError && html`<p class="problem">${toolProblem(item.result)}</p>`}
           ${item.ended && !item.isError && html`<${Result} result=${item.result} />`}
+          ${item.ended && isHidden(item) && findResult && html`<${ModelResult} name=${item.name} find=${findResult} />`}
         </div>
       </details>
     `;
   }
 }
+
+/** Whether clients get nothing of the result: what native tools return is for the model only. @param {ToolItem} item */
+const isHidden = ({ result, isError }) =>
+  result === null || (isObject(result) && Object.keys(result).every((key) => isError && key === "error"));
 
 /** @param {{result: unknown}} props */
 function Result({ result }) {
@@ -82,15 +92,28 @@ function LoadEvents({ loadEvents }) {
   `;
 }
 
-/** @param {{name: string, permission: Permission, decide: Decide}} props */
-export function Consent({ name, permission, decide }) {
+/**
+ * `findSchema` finds what the tool takes, once the arguments are to be changed.
+ * @param {{name: string, permission: Permission, decide: Decide, findSchema: FindSchema}} props
+ */
+export function Consent({ name, permission, decide, findSchema }) {
   const original = permission.args;
   const [fields, setFields] = useState(/** @type {Args | null} */ (null));
+  const [schema, setSchema] = useState(/** @type {ArgsSchema | null} */ (null));
   const [text, setText] = useState(/** @type {string | null} */ (null));
   const [message, setMessage] = useState("");
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
 
+  const change = async (/** @type {Args} */ args) => {
+    setFields(args);
+    try {
+      setSchema(await findSchema(permission));
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      setProblem(apiProblem(error));
+    }
+  };
   /** @param {Decision["decision"]} decision */
   const decider = (decision) => (/** @type {{currentTarget: HTMLElement}} */ event) =>
     submit(decision, event.currentTarget);
@@ -123,7 +146,7 @@ export function Consent({ name, permission, decide }) {
         text === null &&
         (fields === null
           ? html`<${Arguments} args=${original} />`
-          : html`<${ArgumentFields} original=${original} args=${fields} change=${setFields} />`)
+          : html`<${ArgumentFields} original=${original} args=${fields} schema=${schema} change=${setFields} />`)
       }
       ${
         text !== null &&
@@ -160,7 +183,7 @@ export function Consent({ name, permission, decide }) {
           text === null &&
           (fields === null && isObject(original)
             ? html`
-              <button type="button" class="button button-plain" onClick=${() => setFields(original)}>
+              <button type="button" class="button button-plain" onClick=${() => change(original)}>
                 Change the arguments
               </button>
             `

@@ -7,8 +7,10 @@
 /** @import { Item, Permission, TextItem, UserItem } from "../runs/run_state.js" */
 
 import { Component, html } from "../html.js";
+import { schemaOf } from "../runs/answers.js";
 import { AnswerEnd } from "./answers/actions.js";
 import { Asked, AttachmentNames } from "./answers/asked.js";
+import { Changed } from "./files/panel.js";
 import { activityOf, runProblem } from "./messages.js";
 import { Question } from "./question.js";
 import { Plain, Prose } from "./text.js";
@@ -44,7 +46,7 @@ export function Turn({ turn, busy, alternatives, actions }) {
  * @returns {Html[]}
  */
 function Items({ items, turn, actions }) {
-  const { decide } = actions;
+  const { decide, findResult } = actions;
   return items.map((item, index) => {
     const version = item.version;
     switch (item.kind) {
@@ -64,6 +66,8 @@ function Items({ items, turn, actions }) {
               ((/** @type {Permission} */ permission, /** @type {Decision} */ decision) =>
                 decide(turn, permission, decision))
             }
+            findSchema=${(/** @type {Permission} */ { requestId }) => schemaOf(turn.runId, requestId)}
+            findResult=${findResult && (() => findResult(turn, item.id))}
             loadEvents=${!turn.hasEvents && (() => actions.loadEvents(turn))}
             inside=${(/** @type {Item[]} */ within) => html`<${Items} items=${within} turn=${turn} actions=${actions} />`}
           />
@@ -108,18 +112,13 @@ function Sources({ pages }) {
   `;
 }
 
-/** @param {{changes: Schemas["FilesChanged"]}} props */
+/** @param {{changes: Schemas["FileChanges"]}} props */
 function Files({ changes }) {
   return html`
     <section class="sources">
       <h3>Files</h3>
       <ul>
-        ${changes.files.map(({ path, change, diff }) => {
-          const name = html`${path} <span class="hint">${change}</span>`;
-          const shown =
-            diff && html`<details><summary>${name}</summary><pre class="plain-mono plain">${diff}</pre></details>`;
-          return html`<li key=${path}>${shown || name}</li>`;
-        })}
+        ${changes.files.map(({ path, change, diff }) => html`<${Changed} key=${path} path=${path} hint=${change} diff=${diff} />`)}
       </ul>
       ${changes.more ? html`<p class="hint">and ${changes.more} more</p>` : null}
     </section>

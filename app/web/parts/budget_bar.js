@@ -4,7 +4,7 @@ import { html } from "../html.js";
 import { formatMoney, parseDollars } from "../money.js";
 import { compactCount } from "./format.js";
 
-const WINDOWS = { hour: "an hour", day: "a day", month: "a month", total: "in total" };
+export const WINDOWS = { hour: "an hour", day: "a day", month: "a month", total: "in total" };
 
 /** @param {{budget: Schemas["BudgetResponse"]}} props */
 export function BudgetBar({ budget }) {

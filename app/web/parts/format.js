@@ -47,3 +47,11 @@ export function duration(from, to) {
   if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
   return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
 }
+
+/**
+ * A size in kB, or in MB.
+ * @param {number} bytes
+ */
+export function bytesOf(bytes) {
+  return bytes < 1_000_000 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
+}

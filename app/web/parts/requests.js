@@ -4,6 +4,7 @@
 
 import { get } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
+import { notifies } from "./notices.js";
 
 /** @typedef {readonly (PathOf<ApiPath> | null)[]} Paths */
 
@@ -28,7 +29,7 @@ import { html, useEffect, useState } from "../html.js";
 /**
  * Request these paths, and again whenever one changes: `{responses, about, problem, loading, retry}`.
  * While new requests are pending the old responses stay, and so does their `about`. A path of null gives null.
- * With `everyMs` they are repeated while the page is visible and no dialog is open.
+ * With `everyMs` they are repeated while the page is visible, or notifies, and no dialog is open.
  * @template {Paths} const Requested
  * @template About
  * @param {Requested} paths
@@ -46,7 +47,8 @@ export function useRequests(paths, about, everyMs = 0) {
     let timer = 0;
     setState((held) => ({ ...held, problem: null, loading: true }));
     // A dialog would go with what it is about: it may say that this was deleted.
-    const isLeftAlone = () => everyMs > 0 && (document.hidden || document.querySelector("dialog[open]") !== null);
+    const isUnseen = () => document.hidden && !notifies();
+    const isLeftAlone = () => everyMs > 0 && (isUnseen() || document.querySelector("dialog[open]") !== null);
     const request = async () => {
       const found = isLeftAlone() ? {} : await outcomeOf(paths, about);
       if (!isCurrent) return;

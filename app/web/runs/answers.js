@@ -1,6 +1,6 @@
 // Answers of a person to what waits in a run. They throw `ApiError`.
 
-import { apiPath, post } from "../api.js";
+import { apiPath, get, post } from "../api.js";
 
 /** @typedef {{decision: Schemas["PermissionDecision"]["decision"], args?: Record<string, unknown>, message?: string}} Decision */
 /** @typedef {Record<string, string | string[]>} Answers by the index of each question */
@@ -24,4 +24,14 @@ export async function decide(runId, requestId, { decision, args, message }) {
  */
 export async function answer(runId, requestId, answers) {
   await post(apiPath("/v1/runs/{runId}/questions/{requestId}", { runId, requestId }), { answers });
+}
+
+/**
+ * The schema of the arguments of a call that waits; null if the server does not know it.
+ * @param {string} runId
+ * @param {string} requestId
+ */
+export async function schemaOf(runId, requestId) {
+  const { items } = await get(apiPath("/v1/approvals", { runId, kind: "approval" }));
+  return items.find((call) => call.requestId === requestId)?.inputSchema ?? null;
 }

@@ -46,9 +46,8 @@ export function followRun(runId, { onEvent, onConnection, onFailure }) {
       if (stream !== null) await readFrames(stream, receive);
     } catch (error) {
       if (stopped.signal.aborted) return;
-      // A connection that breaks off is a TypeError.
-      if (!(error instanceof ApiError || error instanceof TypeError)) throw error;
-      if (error instanceof ApiError && isFinal(error)) return onFailure(error);
+      if (!(error instanceof ApiError)) throw error;
+      if (isFinal(error)) return onFailure(error);
     }
     if (stopped.signal.aborted) return;
     onConnection(true);
@@ -75,7 +74,9 @@ async function readFrames(stream, receive) {
   const reader = stream.getReader();
   const decoder = new TextDecoder();
   let rest = "";
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+  // A connection that breaks off has ended.
+  const next = () => reader.read().catch(() => ({ done: true, value: undefined }));
+  for (let part = await next(); !part.done; part = await next()) {
     const blocks = (rest + decoder.decode(part.value, { stream: true })).split("\n\n");
     rest = blocks.pop() ?? "";
     for (const block of blocks) receive(frameOf(block));

@@ -73,6 +73,10 @@ export interface components {
             toolCallId: string | null;
             toolName: string | null;
             args: components["schemas"]["JsonValue"];
+            /** @description Of the arguments, for keys with `runs:approve`; null for tools of others. */
+            inputSchema: {
+                [key: string]: unknown;
+            } | null;
             grantable: boolean;
             source: string | null;
             questions: components["schemas"]["QuestionItem"][] | null;
@@ -548,6 +552,7 @@ export interface components {
             allowSystemMessages: boolean;
             clientTools: boolean;
             clientToolNames: string | null;
+            keepsFiles: boolean;
             questions: boolean;
             maxTurns: number | null;
             maxBudgetUsd: string | null;

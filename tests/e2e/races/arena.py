@@ -23,6 +23,7 @@ from tests.e2e.office import Office, office
 from tests.e2e.parking import idle_pid_files
 from tests.e2e.races.programs import Run, answer, marks, run_of
 from tests.e2e.stories import KEY, PROVIDER_KEY, the_settings
+from tests.graph_files import graph_files
 
 _HEAD = """---
 description: Does whatever it is told.
@@ -132,9 +133,7 @@ async def an_arena(
 ) -> AsyncIterator[Arena]:
     """Open the doors."""
     arena = Arena(database_url, agent)
-    graphs = directory / "graphs"
-    graphs.mkdir(exist_ok=True)
-    (graphs / "racer.md").write_text(_HEAD)
+    graphs = graph_files(directory, racer=_HEAD)["RUNTALLY_GRAPHS_DIR"]
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(arena.simulator)
         for number in range(doors):

@@ -109,7 +109,9 @@ class Race:
         except TimeoutError:
             self.hung.append(f"{work} hangs")
         except httpx.HTTPError as error:
-            self.hung.append(f"{work} was not answered: {error!r}")
+            # A stream breaks off when what it is read from is deleted.
+            if not (isinstance(error, httpx.RemoteProtocolError) and self.forgotten()):
+                self.hung.append(f"{work} was not answered: {error!r}")
 
     async def _start(self, run_id: str, run: Run) -> None:
         await asyncio.sleep(run.at_ms / 1000)
@@ -206,7 +208,8 @@ class Race:
         headers = {"Last-Event-ID": str(after)} if after else {}
         async with self._http(door).stream(method, path, json=post, headers=headers) as response:
             if response.status_code != httpx.codes.OK:
-                body = json.loads(await response.aread())
+                content = await response.aread()
+                body = json.loads(content) if content else None
                 self.answers.append(Answered(act, run_id, response.status_code, body))
                 return
             self.answers.append(Answered(act, run_id, response.status_code))
@@ -215,6 +218,14 @@ class Race:
                 if leave_after is not None and len(reading.events) >= leave_after:
                     return
         reading.whole = True
+
+    def forgotten(self) -> set[str | None]:
+        """The conversations that were deleted."""
+        return {
+            self.chat_of(self.runs[each.run_id])
+            for each in self.answers
+            if isinstance(each.act, Act) and each.act.what == "forget" and each.status == 204
+        }
 
     def _http(self, door: int) -> httpx.AsyncClient:
         return self.arena.doors[door % len(self.arena.doors)].http

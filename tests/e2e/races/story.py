@@ -22,6 +22,8 @@ class Ended:
     events: list[dict[str, Any]]
     ids: list[int]
     receipts: list[dict[str, Any]]
+    is_deleted: bool
+    """What it said was deleted with its conversation; what it cost stays."""
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         """Its events of a type."""
@@ -30,6 +32,10 @@ class Ended:
 
 def faults_of(race: Race, run: Ended) -> Iterator[str]:
     """What is wrong with a run that has ended."""
+    if run.is_deleted:
+        if race.chat_of(race.runs[run.run_id]) not in race.forgotten():
+            yield "deleted, but not its conversation"
+        return
     for check in (_told, _consent, _stops):
         yield from check(run)
     yield from _deeds(race, run)
@@ -83,8 +89,10 @@ def _stops(run: Ended) -> Iterator[str]:
     if states and states[-1][1] != "stopped":
         yield f"never stopped: {states}"
     shown = run.shown["interruption"]
-    if (shown and (shown["kind"], shown["state"])) != (states[-1] if states else None):
-        yield f"told {states}, shown {shown}"
+    # A cancellation is stored first: a run that ends in this moment does not hear of it.
+    came_too_late = shown and shown["state"] == "requested" and run.shown["status"] != "cancelled"
+    if (shown and (shown["kind"], shown["state"])) != (states[-1] if states else None) and not came_too_late:
+        yield f"told {states}, shown {shown}, {run.shown['status']}"
 
 
 def _deeds(race: Race, run: Ended) -> Iterator[str]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from app.simulator.script import ApiRequest
 from tests.e2e.races.arena import rows
-from tests.e2e.races.programs import Act
 from tests.e2e.races.race import Race
 from tests.e2e.races.story import Ended
 
@@ -19,7 +18,7 @@ async def confusion(race: Race, runs: Mapping[str, Ended]) -> AsyncIterator[str]
         " WHERE state_key LIKE $1 AND started_at IS NOT NULL ORDER BY state_key, started_at",
         f"{race.name}-%",
     )
-    forgotten = _forgotten(race)
+    forgotten = race.forgotten()
     for earlier, later in pairwise(began):
         if earlier["state_key"] == later["state_key"]:
             for problem in _meeting(race, earlier, later):
@@ -38,18 +37,10 @@ async def confusion(race: Race, runs: Mapping[str, Ended]) -> AsyncIterator[str]
         yield f"what {row['run_id']} said is kept without its conversation"
 
 
-def _forgotten(race: Race) -> set[str | None]:
-    return {
-        race.chat_of(race.runs[each.run_id])
-        for each in race.answers
-        if isinstance(each.act, Act) and each.act.what == "forget" and each.status == 204
-    }
-
-
 def _meeting(race: Race, earlier: Any, later: Any) -> Iterator[str]:
     before, then = earlier["run_id"], later["run_id"]
     if later["started_at"] < earlier["ended_at"]:
-        yield f"{then} has started before {before} has ended"
+        yield f"{then} has started {later['started_at']}, {before} has ended {earlier['ended_at']}"
     times = {
         name: [asked.at for asked in race.arena.asked if asked.run_id == name] for name in (before, then)
     }

@@ -23,7 +23,7 @@ ALLOWED: dict[str, dict[int, set[str | None]]] = {
         422: {"invalid_request"},
     },
     "leave": {200: {None}, 404: {"run_not_found"}},
-    "join": {200: {None}, 404: {"run_not_found"}},
+    "join": {200: {None}, 204: {None}, 404: {"run_not_found"}, 410: {"run_deleted"}},
     "forget": {204: {None}, 404: {"session_not_found"}, 409: {"session_busy"}},
 }
 """What a request may be answered."""
@@ -51,28 +51,35 @@ async def _look(race: Race, run_id: str) -> Ended | None:
     response = await http.get(f"/v1/runs/{run_id}")
     if response.status_code == 404:
         return None
-    stream = (await http.get(f"/v1/runs/{run_id}/events")).raise_for_status()
-    reading = Reading(run_id, 0, stream.content)
+    stream = await http.get(f"/v1/runs/{run_id}/events")
+    if is_deleted := stream.status_code == 410:
+        reading = Reading(run_id, 0, b"")
+    else:
+        reading = Reading(run_id, 0, stream.raise_for_status().content)
     ids = [int(each) for each in re.findall(rb"^id: (\d+)$", reading.told, re.MULTILINE)]
     receipts = (await http.get(f"/v1/runs/{run_id}/receipts")).raise_for_status().json()["items"]
-    return Ended(run_id, response.json(), reading.told, reading.events, ids, receipts)
+    return Ended(run_id, response.json(), reading.told, reading.events, ids, receipts, is_deleted)
 
 
 async def _replays(race: Race, runs: list[Ended]) -> AsyncIterator[str]:
     """Every reader reads the same, now and always, through every door."""
+    deleted = {run.run_id for run in runs if run.is_deleted}
     replays = {run.run_id: run.replay for run in runs}
     for run in runs:
         for door in race.arena.doors:
-            again = Reading(run.run_id, 0, (await door.http.get(f"/v1/runs/{run.run_id}/events")).content)
+            response = await door.http.get(f"/v1/runs/{run.run_id}/events")
+            again = Reading(run.run_id, 0, b"" if response.status_code == 410 else response.content)
             if again.told != run.replay:
                 yield f"{run.run_id}: replayed as\n{again.told!r}\nand as\n{run.replay!r}"
     for reading in race.readings:
+        if reading.run_id in deleted:
+            continue
         told = _after(replays.get(reading.run_id, b""), reading.after)
         if reading.whole and reading.told != told:
             yield f"{reading.run_id}: told after {reading.after}\n{reading.told!r}\nreplayed as\n{told!r}"
-        # Whoever left got a beginning; the last frame may have been cut.
+        # A client that has left got a beginning; the last frame may have been cut.
         if not told.startswith(reading.told.rpartition(b"\n\nid: ")[0]):
-            yield f"{reading.run_id}: somebody who left heard something else"
+            yield f"{reading.run_id}: a client that left heard something else"
 
 
 def _after(replay: bytes, position: int) -> bytes:

@@ -5,10 +5,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import typer
 from typer.core import TyperGroup
+from typer.testing import CliRunner
 
+from app.cli.errors import Commands
 from app.cli.main import app
+from app.errors import AppError, Invalid, OperatorError
 
 PRINT_NO_FACTS = {
     "api",
@@ -48,6 +52,26 @@ def test_every_command_that_prints_facts_prints_them_as_json() -> None:
     commands = dict(commands_of(typer.main.get_command(app)))
 
     assert {path for path, options in commands.items() if "--json" not in options} == PRINT_NO_FACTS
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (OperatorError("x"), 1),
+        (AppError("x"), 1),
+        (Invalid("x"), 2),
+        (typer.BadParameter("x"), 2),
+        (typer.Exit(7), 7),
+    ],
+)
+def test_errors_of_commands_become_exit_codes(error: Exception, status: int) -> None:
+    commands = Commands()
+
+    @commands.command()
+    def fail() -> None:
+        raise error
+
+    assert CliRunner().invoke(commands).exit_code == status
 
 
 def test_what_a_command_logs_is_not_part_of_what_it_prints() -> None:

@@ -5,7 +5,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from app.errors import Unavailable
+from app.errors import AppError, Gone, Unavailable
 from app.http.middleware import (
     REQUEST_ID,
     AsgiApp,
@@ -88,14 +88,19 @@ async def test_an_unexpected_error_is_a_generic_problem_and_is_logged() -> None:
     assert (line["route"], line["log_level"], line["exc_info"]) == (None, "error", True)
 
 
-async def test_an_error_leaves_a_started_response_incomplete() -> None:
+@pytest.mark.parametrize(
+    ("cause", "level"),
+    [(Unavailable("The database is away."), "error"), (Gone("It was deleted."), "info")],
+    ids=["a failure", "a deletion"],
+)
+async def test_an_error_leaves_a_started_response_incomplete(cause: AppError, level: str) -> None:
     sent: list[Message] = []
 
     async def breaks_off(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
         message = "response already started"
-        raise RuntimeError(message) from Unavailable("The database is away.")
+        raise RuntimeError(message) from cause
 
     with capture_logs() as logged:
         scope: Scope = {"type": "http", "path": "/x/ann", "route": SimpleNamespace(path="/x/{id}")}
@@ -106,8 +111,8 @@ async def test_an_error_leaves_a_started_response_incomplete() -> None:
         {
             "event": "http.response_truncated",
             "route": "/x/{id}",
-            "reason": "The database is away.",
-            "log_level": "error",
+            "reason": cause.detail,
+            "log_level": level,
         }
     ]
 

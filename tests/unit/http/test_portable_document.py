@@ -72,7 +72,8 @@ def test_every_operation_says_how_it_is_secured() -> None:
     open_to_all = {operation["operationId"] for operation in operations if operation["security"] == []}
     assert open_to_all == {
         *("alive", "ready", "who_is_signed_in", "list_sign_in_methods", "sign_in", "sign_out"),
-        "mcp_resource_metadata",
+        *("mcp_resource_metadata", "anthropic_login_metadata"),
+        *("begin_anthropic_login", "get_anthropic_token", "revoke_anthropic_token"),
     }
 
 

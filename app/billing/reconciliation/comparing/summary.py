@@ -82,7 +82,7 @@ def _hour(hour: datetime, model: str, held: _Sums) -> ReconciledHour:
     values: dict[str, Any] = {
         name: rounded(value) if isinstance(value, Decimal) else value for name, value in asdict(held).items()
     }
-    return ReconciledHour(hour, model, **values)
+    return ReconciledHour(model=model, hour=hour, **values)
 
 
 def without_known(

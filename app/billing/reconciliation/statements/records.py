@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from app.billing.reconciliation.records import Difference, PriceDifference
+from app.billing.reconciliation.records import Difference, PriceDifference, ReconciledModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,31 +19,6 @@ class AccountStatement:
     """In hours and models with an unexplained difference, of this account or another."""
     pending_usd: Decimal
     """Not compared yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReconciledModel:
-    """The sums of one model."""
-
-    model: str
-    reported_usd: Decimal
-    recorded_usd: Decimal
-    unexplained_usd: Decimal
-    foreign_usd: Decimal
-    listed_usd: Decimal | None
-    receipts: int
-    differences: int
-    unexplained: int
-
-    @property
-    def residual_usd(self) -> Decimal:
-        """What the provider reports more than the receipts record, at our prices."""
-        return self.reported_usd - self.recorded_usd
-
-    @property
-    def explained_usd(self) -> Decimal:
-        """The explained part of the residual."""
-        return self.residual_usd - self.unexplained_usd
 
 
 @dataclass(frozen=True, slots=True)

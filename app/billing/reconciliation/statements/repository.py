@@ -5,8 +5,8 @@ from datetime import datetime
 
 from sqlalchemy import func, select, text
 
-from app.billing.reconciliation.records import Window
-from app.billing.reconciliation.statements.records import AccountStatement, ReconciledModel
+from app.billing.reconciliation.records import ReconciledModel, Window
+from app.billing.reconciliation.statements.records import AccountStatement
 from app.billing.reconciliation.tables import reconciled_usage, reconciliations
 from app.ids import AccountId
 from app.platform.db import Reader

@@ -30,4 +30,7 @@ async def list_approvals(
     stored = None if kind is None else KINDS[kind]
     chosen = CallFilter(stored, graph_id, run_id, state_key, caller.end_user)
     found = await services.account_calls.page(caller.account_id, chosen, page)
-    return ApprovalsResponse.of(found, shows_money=caller.may("receipts:read"))
+    schemas = (
+        {tool.id: tool.input_schema for tool in services.tools.all()} if caller.may("runs:approve") else {}
+    )
+    return ApprovalsResponse.of(found, shows_money=caller.may("receipts:read"), schema_of=schemas.get)

@@ -1,15 +1,18 @@
 """JSON of calls that wait for an answer."""
 
-from collections.abc import Sequence
-from typing import Any, Final, Literal
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from app.events import QuestionItem
 from app.executors.waiting.port import WaitKind
 from app.http.response_model import Moment, Money, ResponseModel
 from app.runs.waits.listing.records import OpenCall
 from app.runs.waits.listing.service import AccountCallPage
+
+SchemaOf: TypeAlias = Callable[[str], dict[str, Any] | None]
+"""The schema of a tool's arguments, by the tool's id."""
 
 ApprovalKind = Literal["approval", "question", "client_tool", "budget"]
 KINDS: Final[dict[ApprovalKind, WaitKind]] = {
@@ -43,6 +46,10 @@ class ApprovalResponse(ResponseModel):
     tool_call_id: str | None
     tool_name: str | None
     args: JsonValue
+    input_schema: Annotated[
+        dict[str, Any] | None,
+        Field(description="Of the arguments, for keys with `runs:approve`; null for tools of others."),
+    ]
     grantable: bool
     source: str | None
     questions: Sequence[QuestionItem] | None
@@ -51,7 +58,7 @@ class ApprovalResponse(ResponseModel):
     expires_at: Moment
 
     @classmethod
-    def of(cls, call: OpenCall, *, shows_money: bool) -> "ApprovalResponse":
+    def of(cls, call: OpenCall, *, shows_money: bool, schema_of: SchemaOf) -> "ApprovalResponse":
         """Build from a call and the event of its request."""
         asked: dict[str, Any] = call.request
         return cls.built_from(
@@ -61,6 +68,7 @@ class ApprovalResponse(ResponseModel):
             tool_call_id=asked.get("toolCallId"),
             tool_name=asked.get("toolName"),
             args=asked.get("args"),
+            input_schema=schema_of(asked["toolName"]) if call.kind == "permission" else None,
             grantable=asked.get("grantable", False),
             source=asked.get("source"),
             questions=asked.get("questions"),
@@ -85,11 +93,15 @@ class ApprovalsResponse(ResponseModel):
     counts: ApprovalCounts
 
     @classmethod
-    def of(cls, page: AccountCallPage, *, shows_money: bool) -> "ApprovalsResponse":
+    def of(
+        cls, page: AccountCallPage, *, shows_money: bool, schema_of: SchemaOf = lambda _: None
+    ) -> "ApprovalsResponse":
         """Build from a page; `shows_money`: whether the key may read receipts."""
         counts = {shown: page.counts.get(stored, 0) for shown, stored in KINDS.items()}
         return cls(
-            items=[ApprovalResponse.of(call, shows_money=shows_money) for call in page.calls],
+            items=[
+                ApprovalResponse.of(call, shows_money=shows_money, schema_of=schema_of) for call in page.calls
+            ],
             next_cursor=page.next_cursor,
             counts=ApprovalCounts.model_validate(counts),
         )

@@ -10,9 +10,9 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/balance", tags=["billin
 
 
 @router.get("", summary="Look up the balance")
-async def balance(services: ServicesDep, caller: ReceiptReader) -> BalanceResponse:
+async def balance(services: ServicesDep, _caller: ReceiptReader, account_id: OfAccount) -> BalanceResponse:
     """Credits granted, spent and left."""
-    return BalanceResponse.of(await services.ledger.balance(caller.account_id))
+    return BalanceResponse.of(await services.ledger.balance(account_id))
 
 
 @router.put("/top-up", dependencies=[small_body], summary="Request credit automatically")

@@ -66,6 +66,8 @@ class GraphResponse(ResponseModel):
     """Whether requests may bring tools that the client executes."""
     client_tool_names: str | None
     """A regular expression that the whole names of such tools must match; null for any."""
+    keeps_files: bool
+    """Whether a turn begins with the files that one before has left."""
     questions: bool
     """Whether the agent and its MCP servers may ask a person."""
     max_turns: int | None
@@ -85,6 +87,7 @@ class GraphResponse(ResponseModel):
             input=None if graph.input is None else graph.input.plain,
             output=None if graph.output is None else graph.output.document.plain,
             has_rules=bool(graph.rules),
+            keeps_files=bool(graph.native_tools) and graph.workspace.keep != "run",
             client_tools=rule is not False,
             client_tool_names=None if isinstance(rule, bool) else rule.names,
         )

@@ -66,6 +66,12 @@ async def approvals_page(request: Request) -> Response:
     return await files.get_response("approvals.html", request.scope)
 
 
+@router.get("/device")
+async def device_page(request: Request) -> Response:
+    """The page where a person signs in a program that shows a code."""
+    return await files.get_response("device.html", request.scope)
+
+
 @router.get("/billing")
 async def billing_page(request: Request) -> Response:
     """The billing page."""

@@ -10,7 +10,7 @@ from app.billing.receipts.records import Receipt, ReceiptBasis, ReceiptFilter
 from app.billing.reports.service import BillingReports
 from app.http.admission.checks import CheckedRoute
 from app.http.api.receipts.schemas import ReceiptResponse
-from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
+from app.http.dependencies import OfAccount, OpenExportReader, ReceiptReader, ServicesDep
 from app.http.openapi.headers import EXPORTED
 from app.http.parameters import LabelParams, MomentParam, StorableText, UuidPageParams
 from app.http.response_model import Page
@@ -47,17 +47,18 @@ async def receipt_filter(
 async def list_receipts(
     services: ServicesDep,
     caller: ReceiptReader,
+    account_id: OfAccount,
     filters: Annotated[ReceiptFilter, Depends(receipt_filter)],
     page: UuidPageParams,
     wants_csv: WantsCsv,
     *,
     open_reader: OpenExportReader,
 ) -> Any:
-    """Receipts of the key's account, newest first; as CSV (`format`, or `Accept`) all that match."""
+    """Receipts of an account, newest first; as CSV (`format`, or `Accept`) all that match."""
 
     async def page_after(page: PageRequest) -> tuple[tuple[list[Receipt], str | None], datetime | None]:
         return await services.reading.read(
-            lambda database: BillingReports(database).search(caller.account_id, filters, page)
+            lambda database: BillingReports(database).search(account_id, filters, page)
         )
 
     if wants_csv:

@@ -10,12 +10,15 @@ from uuid import UUID
 from pydantic import Field
 
 from app.billing.prices.quote import plain
-from app.billing.reconciliation.records import Cause, CostSource, Difference, PriceDifference, by_kind
-from app.billing.reconciliation.statements.records import (
-    OrganizationStatement,
+from app.billing.reconciliation.records import (
+    Cause,
+    CostSource,
+    Difference,
+    PriceDifference,
     ReconciledModel,
-    ReconciliationStatement,
+    by_kind,
 )
+from app.billing.reconciliation.statements.records import OrganizationStatement, ReconciliationStatement
 from app.http.response_model import AsOf, Moment, Money, ResponseModel
 
 Exact = Annotated[str, Field(description="An exact decimal.")]

@@ -9,7 +9,7 @@ from app.billing.reports.records import GroupBy, UsageFilter
 from app.billing.reports.service import DEFAULT_TOP, BillingReports, UsageQuery
 from app.http.admission.checks import CheckedRoute
 from app.http.api.usage.schemas import UsageReportResponse
-from app.http.dependencies import ReceiptReader, ServicesDep
+from app.http.dependencies import NamedAccount, ReceiptReader, ServicesDep
 from app.http.parameters import LabelParams, MomentParam, StorableText
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/usage", tags=["billing"])
@@ -34,6 +34,7 @@ async def usage_filter(
 async def usage(
     services: ServicesDep,
     caller: ReceiptReader,
+    account_id: NamedAccount,
     filters: Annotated[UsageFilter, Depends(usage_filter)],
     group_by: Annotated[GroupBy | None, Query(alias="groupBy")] = None,
     split_by: Annotated[
@@ -55,12 +56,15 @@ async def usage(
     """Sums over receipts by group; without `groupBy` only the total.
 
     By `endUser` and `tag:NAME` the most charged values are listed; `null` is what else was charged, of other
-    values and without one. `account` needs the scope `admin`, and then the sums are of all accounts.
+    values and without one. By `account`, which needs the scope `admin`, the sums are of all accounts unless
+    one is named.
     """
-    if of_all := "account" in (group_by, split_by):
+    if "account" in (group_by, split_by):
         caller.require("admin")
+    else:
+        account_id = account_id or caller.account_id
     query = UsageQuery(group_by, filters, time_zone=time_zone, split_by=split_by, top=top)
     found, as_of = await services.reading.read(
-        lambda database: BillingReports(database).usage(None if of_all else caller.account_id, query)
+        lambda database: BillingReports(database).usage(account_id, query)
     )
     return UsageReportResponse.of(query, found, as_of)

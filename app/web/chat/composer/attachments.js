@@ -3,12 +3,12 @@
 /** @import { Attached } from "../conversation.js" */
 
 import { html, useLayoutEffect, useRef, useState } from "../../html.js";
+import { bytesOf } from "../../parts/format.js";
 import { Button } from "../answers/actions.js";
 
 /** What a request may have at most (docs/api/runs.md); the server tells about its other limits. */
 const MAX_TOTAL_BYTES = 22 * 2 ** 20;
 const MAX_TITLE = 255;
-const MEGABYTE = 1_000_000;
 
 /**
  * `part` is null until the file has been read, of which `read` is the share.
@@ -119,7 +119,7 @@ function AttachedEntry({ attached: { file, part, read, problem }, remove }) {
     <li data-bad=${Boolean(problem)}>
       ${part?.type === "image" && html`<img src=${`data:${file.type};base64,${part.data}`} alt="" />`}
       <span class="attached-name">${file.name}</span>
-      <span class="hint">${megabytes(file.size)}</span>
+      <span class="hint">${bytesOf(file.size)}</span>
       ${!part && !problem && html`<progress value=${read} aria-label=${`Reading ${file.name}`} />`}
       ${problem && html`<span class="problem" role="alert">${problem}</span>`}
       <button type="button" class="button button-plain button-small" aria-label=${`Remove ${file.name}`} onClick=${remove}>
@@ -154,9 +154,4 @@ function readPart(file, onProgress) {
     };
     reader.readAsDataURL(file);
   });
-}
-
-/** @param {number} bytes */
-function megabytes(bytes) {
-  return bytes < MEGABYTE ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / MEGABYTE).toFixed(1)} MB`;
 }

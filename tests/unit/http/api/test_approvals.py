@@ -39,3 +39,17 @@ def test_each_kind_has_what_its_answer_needs() -> None:
     assert shown["items"][1]["questions"][0]["question"] == "Which?"
     assert {each["requestId"] for each in shown["items"]} == {"c1"}
     assert shown["counts"] == {"approval": 1, "question": 0, "clientTool": 4, "budget": 0}
+
+
+def test_only_calls_of_tools_of_this_server_have_a_schema_for_who_may_decide() -> None:
+    calls = [
+        a_call("permission", toolName="office__mail", args={"to": "bob"}),
+        a_call("permission", toolName="Bash", args={}),
+        a_call("client_tool", toolName="office__mail", args={}),
+    ]
+    page, schemas = AccountCallPage(calls, None, {}), {"office__mail": {"type": "object"}}
+
+    for_deciders = ApprovalsResponse.of(page, shows_money=False, schema_of=schemas.get)
+    assert [each.input_schema for each in for_deciders.items] == [{"type": "object"}, None, None]
+    others = ApprovalsResponse.of(page, shows_money=False)
+    assert [each.input_schema for each in others.items] == [None, None, None]

@@ -1,0 +1,1 @@
+"""Sign-in of Claude Code to this server, as to a gateway of its provider."""

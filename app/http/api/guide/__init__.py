@@ -1,0 +1,1 @@
+"""The guide: the documents as pages."""

@@ -1,0 +1,81 @@
+"""The pages of the guide: the Markdown of `docs/`, in the parts and the order of its README."""
+
+import gzip
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_APP: Final = Path(__file__).parents[3]
+_INSTALLED: Final = _APP / "docs"
+"""Where a wheel has the documents, compressed; a checkout and an image have them beside the package."""
+
+LAYOUT: Final = _APP / "web" / "guide.html"
+"""What is around a page."""
+
+_SETTINGS: Final = ".env.example"
+_PART: Final = re.compile(r"\*\*(.+?)\*\*:?(.*?)(?=^\*\*|\Z)", re.MULTILINE | re.DOTALL)
+_LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)")
+_TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
+_SETTING: Final = re.compile(r"((?:^# .*\n)+)((?:^[A-Z_0-9]+=.*\n?)+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class GuidePage:
+    """A page; its name is its path in `docs/` without the suffix, and empty for the contents."""
+
+    name: str
+    title: str
+    part: str
+    text: str
+
+
+@cache
+def guide_pages() -> dict[str, GuidePage]:
+    """All pages by their names, in the order in which they are read: first the contents."""
+    sources = dict(_sources())
+    readme = sources.pop("README")
+    pages = {"": GuidePage("", "Documentation", "", readme)}
+    named = [(part, _name(path)) for part, text in _PART.findall(readme) for _, path in _LINK.findall(text)]
+    # What other pages of the reference name, such as each resource of the API.
+    rest = [("Reference", name) for name in sorted(sources.keys() - {name for _, name in named})]
+    for wanted in dict.fromkeys(part for part, _ in named):
+        for name in (name for part, name in [*named, *rest] if part == wanted and name in sources):
+            text = sources.pop(name)
+            title = _TITLE.search(text)
+            pages[name] = GuidePage(name, title[1] if title else name, wanted, text)
+    return pages
+
+
+def _sources() -> Iterator[tuple[str, str]]:
+    """The names and texts of the documents; `decisions/` are for those who change the code."""
+    root = _INSTALLED if _INSTALLED.is_dir() else _APP.parent / "docs"
+    for path in sorted([*root.rglob("*.md"), *root.rglob("*.md.gz")]):
+        name = path.relative_to(root).as_posix().partition(".md")[0]
+        if not name.startswith("decisions/"):
+            yield name, _text(path)
+    installed = root / f"{_SETTINGS}.gz"
+    yield "settings", _settings(_text(installed if installed.exists() else root.parent / _SETTINGS))
+
+
+def _name(path: str) -> str:
+    return "settings" if path.endswith(_SETTINGS) else path.removesuffix(".md")
+
+
+def _text(path: Path) -> str:
+    content = path.read_bytes()
+    return (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+
+
+def _settings(example: str) -> str:
+    """A page of the settings, from the example, which has them all with their defaults."""
+    lines = ["# Settings", "", "Variables of the environment, or lines of `.env`.", ""]
+    lines += ["| setting | default | meaning |", "| --- | --- | --- |"]
+    for comment, variables in _SETTING.findall(example):
+        meaning = " ".join(comment.replace("# ", "").split()).replace("|", "\\|")
+        for variable in variables.splitlines():
+            name, _, default = variable.partition("=")
+            lines.append(f"| `{name}` | {f'`{default}`' if default else ''} | {meaning} |")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Logins of programs, as the page shows them that decides about them."""

@@ -1,0 +1,47 @@
+// The result of a call that only the model has got, for those who may see it: the output of a command, a file.
+
+/** @import { CallResult } from "../runs/evidence.js" */
+
+import { ApiError } from "../api.js";
+import { html, useState } from "../html.js";
+import { apiProblem } from "./messages.js";
+import { Value } from "./text.js";
+
+const COMMAND = "Bash";
+
+/** @param {{name: string, find: () => Promise<CallResult | null>}} props */
+export function ModelResult({ name, find }) {
+  const [found, setFound] = useState(/** @type {CallResult | null} */ (null));
+  const [problem, setProblem] = useState("");
+  const show = async () => {
+    setProblem("");
+    try {
+      const result = await find();
+      setFound(result);
+      if (result === null) setProblem("It is not stored, or not yet.");
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      setProblem(apiProblem(error));
+    }
+  };
+  if (found === null)
+    return html`
+      <div class="row">
+        <button type="button" class="button button-small" onClick=${show}>
+          ${name === COMMAND ? "Show the output" : "Show what the model got"}
+        </button>
+        ${problem && html`<span class="problem" role="alert">${problem}</span>`}
+      </div>
+    `;
+  const title = name === COMMAND ? `Output${exit(found)}` : "What the model got";
+  return html`
+    <h3>${title}</h3>
+    ${found.text.trim() ? html`<${Value} value=${found.text} label="Output" />` : html`<p class="hint">Nothing.</p>`}
+  `;
+}
+
+/** @param {CallResult} result */
+function exit({ isError, exitCode }) {
+  if (exitCode !== null) return `, exit code ${exitCode}`;
+  return isError ? "" : ", exit code 0";
+}

@@ -1,0 +1,58 @@
+// Notifications of the browser, of what happens while the page is hidden. They are off until a person asks for them.
+
+import { html, useState } from "../html.js";
+
+const CHOSEN = "runtally.notices";
+
+/** Whether this person wants them, and the browser shows them. */
+export function notifies() {
+  return localStorage.getItem(CHOSEN) === "on" && "Notification" in window && Notification.permission === "granted";
+}
+
+/**
+ * Tell about something, unless the page is looked at; a later notice with the same title replaces it.
+ * @param {string} title
+ * @param {string} body
+ */
+export function notify(title, body) {
+  if (document.hidden && notifies()) show(title, body);
+}
+
+/** @param {string} title @param {string} body */
+function show(title, body) {
+  const notice = new Notification(title, { body, tag: title });
+  notice.addEventListener("click", () => {
+    window.focus();
+    notice.close();
+  });
+}
+
+/** The button that asks for them; nothing where the browser has none, as on pages that are loaded by plain http. */
+export function NoticeButton() {
+  const [isOn, setOn] = useState(notifies);
+  const [problem, setProblem] = useState("");
+  if (!("Notification" in window)) return null;
+  const change = async () => {
+    const wanted = !isOn && (await Notification.requestPermission()) === "granted";
+    localStorage.setItem(CHOSEN, wanted ? "on" : "off");
+    setOn(wanted);
+    setProblem(isOn || wanted ? "" : "The browser does not allow it: see its settings for this page.");
+    try {
+      if (wanted) show("Notifications are on", "You are told here what waits for you while this page is hidden.");
+    } catch (error) {
+      // Browsers of phones show those of installed apps only.
+      if (!(error instanceof TypeError)) throw error;
+      localStorage.setItem(CHOSEN, "off");
+      setOn(false);
+      setProblem("This browser shows none for pages.");
+    }
+  };
+  return html`
+    <div class="who-notices">
+      <button type="button" class="button button-small" aria-pressed=${isOn ? "true" : "false"} onClick=${change}>
+        Notify me while this page is hidden
+      </button>
+      ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    </div>
+  `;
+}
