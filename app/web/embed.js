@@ -129,7 +129,8 @@
 
     focus() {
       this.frame.focus();
-      this.send({ runtally: "opened" });
+      // Until it reports, the frame may still be an empty one of the page's own origin.
+      if (this.panel.classList.contains("ready")) this.send({ runtally: "opened" });
     }
 
     fail() {
@@ -172,7 +173,9 @@
     async giveToken() {
       const { token = () => fetchToken(this.options.tokenUrl ?? "") } = this.options;
       try {
-        this.send({ runtally: "token", token: String(await token()) });
+        const given = await token();
+        if (typeof given !== "string") throw new TypeError("A token must be a string.");
+        this.send({ runtally: "token", token: given });
       } catch (error) {
         console.error("Runtally: the site gives no token.", error);
         this.send({ runtally: "token", token: null });

@@ -110,8 +110,8 @@ function Chat({ graph, lastKey, name }) {
       ${
         conversation.turns.length > 0 &&
         html`
-          <button type="button" class="button button-plain button-small" onClick=${() => open(null)}>
-            New conversation
+          <button type="button" class="button button-plain button-small" aria-label="New conversation" onClick=${() => open(null)}>
+            New
           </button>
         `
       }

@@ -42,6 +42,11 @@ _BACKEND, _SCRIPT, _STYLE, _ISSUERS = (
         ("json", "Set up the server"),
     )
 )
+# A browser may refuse a storage to frames of other sites.
+_KEPT = """() => {
+  const kept = (name) => { try { return Object.keys(window[name]).join() || "nothing" } catch { return "nothing" } };
+  return [kept("localStorage"), kept("sessionStorage"), document.cookie, location.search];
+}"""
 _PROGRAM = """<script src="{0}/embed.js"></script><script>
 const ask = async () => (await (await fetch("/chat-token", {{method: "POST"}})).json()).token;
 window.heard = [];
@@ -129,6 +134,7 @@ async def shop(
             await world.services.accounts.create_account("acme")
             shop = Shop(site, url, namespace)
             backends[0].add_api_route("/shop", shop.show)
+            backends[0].add_api_route("/favicon.ico", lambda: Response(status_code=204))
             yield shop
 
 
@@ -164,7 +170,7 @@ async def test_people_of_a_site_chat_in_its_pages(shop: Shop) -> None:
         assert await frame.locator("select").count() == 0
         await screenshot(page, "embed-first-screen")
         await ask(frame, "When do you open?")
-        await expect(frame.get_by_text("We open at nine.")).to_be_visible()
+        await expect(frame.get_by_text("We open at nine.", exact=True)).to_be_visible()
         await expect(launcher).to_have_attribute("aria-expanded", "true")
         assert await accessibility_problems(page) == []
         await screenshot(page, "embed-answer")
@@ -182,11 +188,10 @@ async def test_people_of_a_site_chat_in_its_pages(shop: Shop) -> None:
         await frame.get_by_role("button", name="New conversation").click()
         await expect(frame.get_by_text("When do you open?")).to_be_hidden()
         await ask(frame, "And on Sundays?")
-        await expect(frame.get_by_text("We open at nine.")).to_be_visible()
+        await expect(frame.get_by_text("We open at nine.", exact=True)).to_be_visible()
         chat = page.frames[1]
-        kept = "() => [localStorage.length, sessionStorage.length, document.cookie, location.search]"
-        assert await chat.evaluate(kept) == [
-            *(0, 0, ""),
+        assert await chat.evaluate(_KEPT) == [
+            *("nothing", "nothing", ""),
             f"?graph=messages%3Aassistant&origin={shop.url.replace(':', '%3A').replace('/', '%2F')}",
         ]
 
@@ -204,9 +209,7 @@ async def test_people_of_a_site_chat_in_its_pages(shop: Shop) -> None:
 async def test_a_site_gives_the_chat_its_look_and_another_token_when_one_has_expired(shop: Shop) -> None:
     shop.policy, shop.style = "", _STYLE
     expired = shop.token("ann", exp=int(time.time()) - 3600)
-    hostile = (
-        "{ground: 'url(https://evil.example)', raised: 'var(--x)', radius: '1px;color:red', font: 'a;b()'}"
-    )
+    hostile = "{ground: 'url(https://evil.example)', raised: 'var(--x)', radius: 'calc(9px * 9)', font: 'url(//evil)'}"
     start = shop.program(
         f"""const tokens = ["{expired}"];
         Runtally.embed({{graph: "messages:assistant", scheme: "dark", position: "left", open: true,

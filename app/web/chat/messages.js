@@ -32,6 +32,8 @@ const API_ERRORS = {
   no_token: "This site has not signed you in. Sign in there, or reload the page.",
   token_expired: "Your sign-in has expired. Reload the page.",
   token_refused: "The sign-in of this site is not accepted here.",
+  // Other pages than those that are embedded ask people to sign in.
+  unauthenticated: "The sign-in of this site is not accepted here.",
   insufficient_credits: RUN_ERRORS.insufficient_credits,
   budget_reached: RUN_ERRORS.budget_reached,
   queue_full: "Too many runs are waiting. Try again in a moment.",
