@@ -108,7 +108,7 @@ class Site:
             await page.goto(path)
             yield page
         unexpected = [line for line in console if not any(part in line for part in complaints)]
-        assert unexpected == []
+        assert unexpected == [], unexpected
 
     async def _forget(self) -> None:
         """Remove what the last visit left in the profile."""

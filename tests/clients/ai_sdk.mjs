@@ -135,7 +135,8 @@ const STORIES = {
   },
 
   async stop() {
-    const { reader, chunks } = await opened(`${name}-stop`, "hold on");
+    // Not "hold on": the chats of another release may let that go before this one is stopped.
+    const { reader, chunks } = await opened(`${name}-stop`, "stay");
     const path = `/v1/ai-sdk/${ASSISTANT}/chat/${name}-stop/stop`;
     const stopped = await post(path);
     for (let read = await reader.read(); !read.done; read = await reader.read()) chunks.push(read.value);

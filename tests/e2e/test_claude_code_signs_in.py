@@ -3,20 +3,17 @@
 `/login` itself needs a terminal; tests/integration/test_device_logins.py sends what it sends.
 """
 
-import asyncio
 import json
 import time
-from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 from typing import Any
 
-from app.executors.claude_agent.process.cli import bundled_cli
 from app.requests.attribution import KeyLabels
 from app.simulator.script import Reply, Text
 from tests.e2e.stories import World, WorldOf, a_client
-from tests.integration.external_calls import MODEL, new_key, sessions
+from tests.e2e.test_claude_code_uses_this_server import claude_with
+from tests.integration.external_calls import new_key, sessions
 from tests.integration.test_device_logins import post, signed_in
-from tests.patience import PATIENCE_S
 
 
 def store(home: Path, world: World, tokens: dict[str, Any], *, expires_in_s: float) -> Path:
@@ -37,33 +34,6 @@ def store(home: Path, world: World, tokens: dict[str, Any], *, expires_in_s: flo
     return stored
 
 
-async def claude(home: Path, prompt: str) -> tuple[int | None, str]:
-    """Run `claude -p` with an environment that names neither a server nor a key."""
-    environment = {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(home),
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "NO_PROXY": "127.0.0.1",
-    }
-    process = await asyncio.create_subprocess_exec(
-        *(str(bundled_cli()), "-p", "--model", MODEL, "--", prompt),
-        env=environment,
-        cwd=home,
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-    )
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            shown, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return process.returncode, shown.decode()
-
-
 async def test_it_calls_the_model_refreshes_its_sign_in_and_learns_of_its_end(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
@@ -72,14 +42,14 @@ async def test_it_calls_the_model_refreshes_its_sign_in_and_learns_of_its_end(
     tokens = await signed_in(world, key)
     stored = store(tmp_path, world, tokens, expires_in_s=-10)
 
-    first = await claude(tmp_path, "hello")
+    first = await claude_with(tmp_path, "--", "hello")
     kept = json.loads(stored.read_text())["enterpriseGateway"]
-    second = await claude(tmp_path, "hello")
+    second = await claude_with(tmp_path, "--", "hello")
     async with a_client(world.url, key) as person:
         users = {run["endUser"] for run in await sessions(person)}
     calls = len(world.simulator.requests)
     await post(world, "revoke", token=kept["jwt"])
-    status, shown = await claude(tmp_path, "hello")
+    status, shown = await claude_with(tmp_path, "--", "hello")
 
     assert first == second == (0, "Hello, Anna.\n")
     assert kept["jwt"] != tokens["access_token"]

@@ -22,12 +22,18 @@ SECRET = "the heron flies at dawn"
 
 
 async def claude(url: str, home: Path, *arguments: str) -> tuple[int | None, str]:
-    """Run `claude -p` with an environment of nothing else; its exit status and what a person sees."""
+    """Run `claude -p` with the key of a server; its exit status and what a person sees."""
+    return await claude_with(
+        home, *arguments, ANTHROPIC_BASE_URL=f"{url}/anthropic", ANTHROPIC_AUTH_TOKEN=KEY
+    )
+
+
+async def claude_with(home: Path, *arguments: str, **variables: str) -> tuple[int | None, str]:
+    """Run `claude -p` with these variables and nothing else of an environment."""
     environment = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(home),
-        "ANTHROPIC_BASE_URL": f"{url}/anthropic",
-        "ANTHROPIC_AUTH_TOKEN": KEY,
+        **variables,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
         "NO_PROXY": "127.0.0.1",

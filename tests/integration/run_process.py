@@ -38,7 +38,7 @@ from app.runs.commands.pending import pending_commands
 from app.runs.commands.queued import QueuedRuns
 from app.runs.commands.receiver import CommandReceiver
 from app.runs.commands.remote import CommandSender
-from app.runs.commands.service import CANCEL_WITHIN_S, WITHIN_S, RunCommands
+from app.runs.commands.service import WITHIN_S, RunCommands
 from app.runs.conversations.undelivered import UndeliveredMessages
 from app.runs.dispatch.insertion.repository import insert_run
 from app.runs.dispatch.limits import DispatchLimits
@@ -200,7 +200,8 @@ async def a_process(
             limits=limits,
             sender=None if channel is None else _open_commands(channel, supervisor, memory, stack),
             within_s=within_s,
-            cancel_within_s=min(within_s, CANCEL_WITHIN_S),
+            # Also a busy machine ends queued runs at once then.
+            cancel_within_s=within_s,
         )
         yield Process(
             *(process_id, queue, room, closer, supervisor, queued, commands, log, receipts, ledger),

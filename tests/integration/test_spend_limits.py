@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import anthropic
@@ -10,6 +11,7 @@ from anthropic import AsyncAnthropic
 
 from app.simulator.script import Reply, Text
 from tests.e2e.stories import World, WorldOf, a_client
+from tests.e2e.test_an_end_user_is_erased import erased
 from tests.integration.external_calls import HELLO, MESSAGES, call, error_of, new_key
 
 LIMITS = "/anthropic/v1/organizations/spend_limits"
@@ -130,6 +132,18 @@ async def test_what_operators_have_set_tenants_see_and_leave(world: World) -> No
             await limits.delete("cap")
 
     assert seen == ["cap"]
+
+
+async def test_the_limit_of_a_person_who_was_erased_has_their_pseudonym(world: World) -> None:
+    key = await new_key(world, "acme", (*TENANT, "runs:read", "runs:write"))
+    async with limits_of(world, key) as limits, a_client(world.url, key) as http:
+        anna = await limits.set(scope=ANNA, amount="250")
+        await erased(replace(world, http=http), "anna@acme.example")
+        (listed,) = [each async for each in await limits.list()]
+        (effective,) = [each async for each in await limits.effective.list()]
+
+    assert listed.id == effective.spend_limit_id == anna.id
+    assert "anna" not in listed.scope.user_id == effective.actor.user_id
 
 
 async def test_the_client_is_told_whether_to_try_again(world: World) -> None:

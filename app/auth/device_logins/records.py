@@ -1,9 +1,13 @@
 """The data of logins of devices."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from app.ids import ApiKeyId
+
+POLL_INTERVAL: Final = timedelta(seconds=5)
+"""How often a device asks whether it is approved."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ from typing import Any, Final
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
-from app.auth.device_logins.records import DeviceLogin, RequestedLogin
+from app.auth.device_logins.records import POLL_INTERVAL, DeviceLogin, RequestedLogin
 from app.auth.device_logins.tables import device_logins
 from app.ids import ApiKeyId
 from app.platform.db import Reader, Transaction
 
 _logins = device_logins.c
 
-POLL_INTERVAL: Final = timedelta(seconds=5)
 _EARLY: Final = timedelta(seconds=1)
 """How much earlier than the interval a device may ask: the network delays one request more than the next."""
 REPEATED: Final = timedelta(minutes=1)
@@ -69,6 +68,20 @@ async def lock_login(tx: Transaction, device_hash: bytes) -> DeviceLogin | None:
     return None if row is None else DeviceLogin(**row)
 
 
-async def update_login(tx: Transaction, device_hash: bytes, **values: Any) -> None:
-    """Change a login."""
+async def note_poll(tx: Transaction, device_hash: bytes) -> None:
+    """Note that the device has asked now."""
+    await _update(tx, device_hash, polled_at=func.now())
+
+
+async def store_first_token(tx: Transaction, device_hash: bytes, refresh_hash: bytes) -> None:
+    """Store the refresh token with which a login begins."""
+    await _update(tx, device_hash, refresh_hash=refresh_hash)
+
+
+async def replace_token(tx: Transaction, device_hash: bytes, *, used: bytes, following: bytes) -> None:
+    """Store the refresh token after the one that is used now."""
+    await _update(tx, device_hash, refresh_hash=following, previous_hash=used, refreshed_at=func.now())
+
+
+async def _update(tx: Transaction, device_hash: bytes, **values: Any) -> None:
     await tx.execute(update(device_logins).where(_logins.device_hash == device_hash).values(**values))

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from sqlalchemy import func
-
 from app.auth.accounts import Accounts
 from app.auth.browser_session_repository import delete_expired, find_active_session, insert_session
 from app.auth.device_logins.records import BegunLogin, DeviceLogin, LoginTokens, RequestedLogin
@@ -23,7 +21,9 @@ from app.auth.device_logins.repository import (
     insert_login,
     is_of_login,
     lock_login,
-    update_login,
+    note_poll,
+    replace_token,
+    store_first_token,
 )
 from app.auth.giving import new_terms, require_scopes
 from app.auth.keys import mint_key
@@ -166,10 +166,10 @@ class DeviceLogins:
                 raise CodeExpired
             if login.is_denied:
                 raise LoginDenied
-            await update_login(tx, device_hash, polled_at=func.now())
+            await note_poll(tx, device_hash)
             if login.api_key_id is not None and not login.is_early:
                 secret = secrets.token_urlsafe(32)
-                await update_login(tx, device_hash, refresh_hash=_hash(secret))
+                await store_first_token(tx, device_hash, _hash(secret))
                 return await self._tokens(tx, login, device_code, secret)
         raise AskedTooSoon if login.is_early else AuthorizationPending
 
@@ -188,8 +188,7 @@ class DeviceLogins:
             if is_last or (given == login.previous_hash and login.is_repeatable):
                 following = _next(login.refresh_seed, secret)
                 if is_last:
-                    used = {"previous_hash": given, "refreshed_at": func.now()}
-                    await update_login(tx, device_hash, refresh_hash=_hash(following), **used)
+                    await replace_token(tx, device_hash, used=given, following=_hash(following))
                 return await self._tokens(tx, login, device_code, following)
         await self.accounts.revoke_key(_key_of(login), by=by)
         raise GrantRefused

@@ -32,6 +32,13 @@ class UserScope(BaseModel):
     """An end user."""
 
     type: Literal["user"]
+    user_id: str
+    """Of an erased one it is the pseudonym, which no request may name."""
+
+
+class NamedUserScope(UserScope):
+    """An end user that a request names."""
+
     user_id: EndUser
 
 
@@ -42,7 +49,7 @@ ScopeType: TypeAlias = Literal["organization", "user"]
 class SpendLimitRequest(BaseModel):
     """A spend limit to set; fields that it does not have are ignored, as the provider does."""
 
-    scope: LimitScope
+    scope: Annotated[OrganizationScope | NamedUserScope, Field(discriminator="type")]
     amount: Annotated[str, Field(pattern=rf"^[0-9]{{1,{MAX_CENTS_DIGITS}}}$", description="In cents.")]
     period: Period = "monthly"
 
@@ -119,8 +126,8 @@ class UserActor(BaseModel):
 
     type: Literal["user_actor"] = "user_actor"
     user_id: str
-    name: None = None
-    email_address: None = None
+    name: str | None = None
+    email_address: str | None = None
     deleted: Literal[False] = False
 
 

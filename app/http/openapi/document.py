@@ -96,7 +96,9 @@ def _complete_operation(operation: dict[str, Any]) -> None:
             drop_null(parameter["schema"])
     _name_problems(operation)
     if "request" in example:
-        operation["requestBody"]["content"]["application/json"]["example"] = example["request"]
+        bodies = operation["requestBody"]["content"]
+        content = bodies.get("application/json") or bodies["application/x-www-form-urlencoded"]
+        content["example"] = example["request"]
     for status, response in operation["responses"].items():
         if status.startswith("2"):
             for media_type, content in response.get("content", {}).items():

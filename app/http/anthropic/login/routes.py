@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from app.auth.device_logins.repository import POLL_INTERVAL
+from app.auth.device_logins.records import POLL_INTERVAL
 from app.auth.device_logins.service import CODE_LIFETIME, TOKEN_LIFETIME
 from app.errors import AppError, Invalid
 from app.http.admission.checks import BodyLimit, CheckedRoute
@@ -130,6 +130,7 @@ async def get_anthropic_token(form: Form, services: ServicesDep, device: DeviceA
     dependencies=[_form_body],
     openapi_extra=_documented("token", "token_type_hint"),
     response_model=None,
+    response_class=Response,
     summary="End a login",
 )
 async def revoke_anthropic_token(form: Form, services: ServicesDep, device: DeviceActor) -> Response:

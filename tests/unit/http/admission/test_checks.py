@@ -36,6 +36,7 @@ UNAUTHENTICATED_PATHS = {
     *(f"/anthropic/oauth/{name}" for name in ("device_authorization", "token", "revoke")),
     *("/", "/approvals", "/billing", "/console", "/device", "/docs", "/shared", "/v1/shared"),
     *("/openapi.json", "/healthz", "/readyz"),
+    *(f"/docs/guide{path}" for path in ("", "/search.json", "/{name:path}")),
     *(f"/v1/browser-session{path}" for path in ("", "/methods", "/oidc", "/oidc/callback")),
     "/.well-known/oauth-protected-resource/mcp",
 }
