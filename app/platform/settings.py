@@ -24,6 +24,7 @@ from app.platform.database_settings import DatabaseSettings, starts_with
 from app.platform.issuers.persons import OidcSettings
 from app.platform.issuers.tokens import TokenIssuer, check_issuers, read_issuers
 from app.platform.network_settings import NetworkSettings
+from app.platform.origins import OriginSettings
 from app.platform.secret_files import read_secret_files
 from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
@@ -44,14 +45,13 @@ _KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
 _HOST_AND_PORT = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}")
 _HEADER_VALUE = re.compile(r"[!-~]+")
 _PAIRS = re.compile(r"[^\s=,]+=[^,\r\n]*(,\s*[^\s=,]+=[^,\r\n]*)*")
-_ORIGIN = re.compile(r"https?://([a-z0-9-]+(\.[a-z0-9-]+)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 
 
 class SettingsError(OperatorError):
     """A setting is missing or wrong; the text names the variable."""
 
 
-class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
+class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings):
     """The settings of an operator. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(
@@ -180,7 +180,6 @@ class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
     metrics_port: int | None = Field(None, ge=0, le=65_535, validation_alias="RUNTALLY_METRICS_PORT")
     webhook_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_WEBHOOK_ALLOW_PRIVATE")
     egress_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_EGRESS_ALLOW_PRIVATE")
-    cors_origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_CORS_ORIGINS")
     on_disconnect: Literal["continue", "cancel"] = Field(
         "continue", validation_alias="RUNTALLY_ON_DISCONNECT"
     )
@@ -219,7 +218,7 @@ class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
     )
 
     @field_validator(
-        *("tools", "allowed_host_roots", "cors_origins", "provider_key_ids", "telemetry_backends"),
+        *("tools", "allowed_host_roots", "provider_key_ids", "telemetry_backends"),
         mode="before",
     )
     @classmethod
@@ -299,16 +298,6 @@ class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
             raise ValueError("must be absolute paths of directories, comma-separated")
         return value
 
-    @field_validator("cors_origins")
-    @classmethod
-    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(_is_origin(origin) for origin in value):
-            raise ValueError(
-                "must be origins as browsers send them, comma-separated: "
-                "https://chat.example.org, http://localhost:3000 (lower case, no path, no usual port, no *)"
-            )
-        return value
-
     @field_validator("graphs_dir", "skills_dir", "claude_config_dir")
     @classmethod
     def _exists(cls, value: Path | None) -> Path | None:
@@ -377,12 +366,6 @@ def withdraw_secrets(environ: MutableMapping[str, str]) -> None:
 
 def _in_upper_case(variables: Mapping[str, str | None]) -> dict[str, str | None]:
     return {name.upper(): value for name, value in variables.items()}
-
-
-def _is_origin(text: str) -> bool:
-    # Browsers omit the default port, so an origin with it would never match.
-    usual = ":443" if text.startswith("https://") else ":80"
-    return _ORIGIN.fullmatch(text) is not None and not text.endswith(usual)
 
 
 def _line(detail: Any) -> str:

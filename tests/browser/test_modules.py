@@ -1,7 +1,6 @@
 """JavaScript modules of the pages, tested without the page around them."""
 
 import asyncio
-import re
 from typing import Any
 
 import pytest
@@ -39,23 +38,20 @@ async def test_a_stopped_stream_does_not_reconnect(site: Site) -> None:
     may_answer = asyncio.Event()
 
     async def events(route: Route) -> None:
-        opened.append("left" if "/left/" in route.request.url else "stays")
-        await route.fulfill(status=503)
-
-    async def run(route: Route) -> None:
-        requested[route.request.url.rpartition("/")[2]].set()
+        name = "left" if "/left/" in route.request.url else "stays"
+        opened.append(name)
+        requested[name].set()
         await may_answer.wait()
         await route.fulfill(status=503)
 
     async with site.visit(complaints=["status of 503"]) as page:
         await page.route("**/v1/runs/*/events?*", events)
-        await page.route(re.compile("/v1/runs/(left|stays)$"), run)
         await page.evaluate(_FOLLOW)
         for event in requested.values():
             await event.wait()
         await page.evaluate("() => window.leave()")
         may_answer.set()
-        # Whoever stays comes back again and again, the other would have been first.
+        # The one that stays comes back again and again, the other would have been first.
         async with asyncio.timeout(PATIENCE_S):
             while opened.count("stays") < 3:
                 await asyncio.sleep(0.02)

@@ -28,7 +28,12 @@ const RUN_ERRORS = {
 /** @type {Record<string, string>} */
 const API_ERRORS = {
   unreachable: "The server cannot be reached. Check your connection and try again.",
-  forbidden: "Your API key is not allowed to do this.",
+  forbidden: "You are not allowed to do this.",
+  no_token: "This site has not signed you in. Sign in there, or reload the page.",
+  token_expired: "Your sign-in has expired. Reload the page.",
+  token_refused: "The sign-in of this site is not accepted here.",
+  // Other pages than those that are embedded ask people to sign in.
+  unauthenticated: "The sign-in of this site is not accepted here.",
   insufficient_credits: RUN_ERRORS.insufficient_credits,
   budget_reached: RUN_ERRORS.budget_reached,
   queue_full: "Too many runs are waiting. Try again in a moment.",

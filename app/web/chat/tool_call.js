@@ -51,7 +51,7 @@ export class ToolCall extends Component {
         </summary>
         <div class="tool-body">
           ${waits && decide && html`<${Consent} name=${item.name} permission=${item.permission} decide=${decide} findSchema=${findSchema} />`}
-          ${waits && !decide && html`<p class="notice">It waits for a decision, which your API key is not allowed to make.</p>`}
+          ${waits && !decide && html`<p class="notice">It waits for a decision, which is not yours to make.</p>`}
           ${!waits && html`<h3>Arguments</h3><${Arguments} args=${item.args} />`}
           ${item.permission?.changed && html`<p class="hint">A person has changed the arguments.</p>`}
           ${item.items.length > 0 && html`<div class="tool-inside">${inside(item.items)}</div>`}

@@ -410,5 +410,3 @@ const HANDLERS = {
     });
   },
 };
-
-export const EVENT_TYPES = Object.keys(HANDLERS);

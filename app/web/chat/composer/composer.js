@@ -21,7 +21,7 @@ import { AgentChoice, RunOptions } from "./choices.js";
  * @typedef {object} ComposerProps
  * @property {string} conversation
  * @property {Graphs} graphs
- * @property {Choices} choices
+ * @property {Choices | null} choices null if there are none to make
  * @property {Draft} draft
  * @property {Attachments} attachments
  * @property {WriterActions} actions
@@ -39,8 +39,8 @@ export function Composer({ conversation, graphs, choices, draft, attachments, ac
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
 
   useEffect(() => {
-    // On touch screens the keyboard would cover the page.
-    if (matchMedia("(hover: hover)").matches) field.current?.focus();
+    // On touch screens the keyboard would cover the page; a frame has the focus only if people are there.
+    if (matchMedia("(hover: hover)").matches && (parent === window || document.hasFocus())) field.current?.focus();
   }, [conversation]);
   useLayoutEffect(() => {
     if (field.current === null) return;
@@ -90,8 +90,8 @@ export function Composer({ conversation, graphs, choices, draft, attachments, ac
         ></textarea>
         <div class="composer-row">
           <${AttachButton} attachments=${attachments} />
-          <${AgentChoice} ...${graphs} />
-          ${graph && !running && html`<${RunOptions} graph=${graph} choices=${choices} />`}
+          ${choices && html`<${AgentChoice} ...${graphs} />`}
+          ${choices && graph && !running && html`<${RunOptions} graph=${graph} choices=${choices} />`}
           <span class="hint composer-hint" id="composer-hint">
             ${forecast && usual(forecast)}Enter sends, Shift+Enter starts a new line
           </span>
