@@ -47,6 +47,7 @@ from app.platform.metrics.registry import MetricsRegistry
 from app.platform.read_side import ReadSide
 from app.platform.server.memory import MemoryCeiling
 from app.platform.settings import Settings
+from app.platform.telemetry.service import Telemetry
 from app.runs.abandonment.service import AbandonedRuns
 from app.runs.batches.service import BatchService
 from app.runs.chats import ChatRuns
@@ -138,6 +139,7 @@ class Services:
     memory: MemoryCeiling
     """Checked before anything large is read."""
     offload: Offload
+    telemetry: Telemetry
     metrics: MetricsRegistry
     exposition: Exposition
 
@@ -256,6 +258,7 @@ async def _open(
         erasures=_open_erasures(infra, opened, timed.schedules, accounts),
         memory=infra.memory,
         offload=infra.offload,
+        telemetry=infra.telemetry,
         metrics=infra.metrics.registry,
         exposition=await open_exposition(infra, stack, opened, parts=parts, neighbours=neighbours),
     )

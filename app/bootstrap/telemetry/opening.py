@@ -19,7 +19,7 @@ _NO_SDK = (
 async def open_telemetry(settings: Settings, process_id: UUID, stack: AsyncExitStack) -> Telemetry:
     """Export until the stack is closed; raises `TelemetryUnavailable`."""
     config = telemetry_config(settings)
-    if config.traces is None and config.metrics is None:
+    if not config.destinations:
         return Telemetry()
     try:
         from app.platform.telemetry.sdk.opening import open_sdk
