@@ -128,8 +128,7 @@ def _add_gauges(infra: Infrastructure, supervisor: RunSupervisor) -> None:
         lambda: not isinstance(log, RelayedEventLog) or log.problem is None,
     )
     _add_receipts(infra)
-    if infra.telemetry.clients:
-        registry.add(lambda: [_client_telemetry(infra.telemetry.clients)])
+    registry.add(lambda: [_client_telemetry(infra.telemetry.clients)])
 
 
 def _client_telemetry(relays: Mapping[Signal, ClientRelay]) -> Family:
