@@ -136,8 +136,6 @@ async def open_infrastructure(
     reading = await stack.enter_async_context(open_read_side(settings, database))
     tasks = await _open_tasks(stack, *writing, *_upkeep(database, chain, clock), objects.sweep, reading.watch)
     accounting.start(tasks)
-    for relay in telemetry.clients.values():
-        tasks.start_soon(relay.work)
     return Infrastructure(
         settings=settings,
         role=role,

@@ -38,10 +38,13 @@ async def open_exposition(
     stack: AsyncExitStack,
     opened: OpenedRuns,
     *,
-    parts: list[Reading[Any]],
+    webhooks: Webhooks,
     neighbours: Neighbours | None,
 ) -> Exposition:
-    """The answer to scrapes, with these parts from the database."""
+    """The answer to scrapes."""
+    database = infra.database
+    statements = ReconciliationStatements(database)
+    parts = database_parts(Fleet(database), webhooks, statements, infra.metrics.models)
     _add_gauges(infra, opened.supervisor)
     infra.tasks.start_soon(infra.metrics.event_loop.watch)
     exposition = Exposition(infra.metrics.registry, parts, neighbours=neighbours)

@@ -5,14 +5,12 @@ from functools import partial
 from http import HTTPStatus
 
 import anyio.to_thread
-import requests
 
 from app.platform.telemetry.clients.relay import ClientRelay, Sent, Signal
 from app.platform.telemetry.config import Destination, TelemetryConfig
 from app.platform.telemetry.sdk.client_exports import reader_of
-from app.platform.telemetry.sdk.receiver import ReportingSession
+from app.platform.telemetry.sdk.receiver import SUCCESS, ReportingSession
 
-_TIMEOUT_S = 10.0
 _AWAY = frozenset(
     {
         HTTPStatus.TOO_MANY_REQUESTS,
@@ -37,17 +35,13 @@ def open_clients(config: TelemetryConfig) -> Mapping[Signal, ClientRelay]:
 
 def _session(signal: Signal, to: Destination, config: TelemetryConfig) -> ReportingSession:
     session = ReportingSession(f"{signal} of clients", to.endpoint, config.network)
-    session.headers.update({**to.headers, "content-type": "application/x-protobuf"})
+    session.headers.update(to.headers)
     return session
 
 
 async def _post(session: ReportingSession, to: Destination, body: bytes) -> Sent:
-    post = partial(session.post, to.endpoint, body, timeout=_TIMEOUT_S)
-    try:
-        # A stopping server does not wait for it.
-        response = await anyio.to_thread.run_sync(post, abandon_on_cancel=True)
-    except requests.RequestException:
+    # A stopping server does not wait for it.
+    status = await anyio.to_thread.run_sync(session.send_protobuf, to.endpoint, body, abandon_on_cancel=True)
+    if status is None or status in _AWAY:
         return "unreachable"
-    if response.ok:
-        return "forwarded"
-    return "unreachable" if response.status_code in _AWAY else "refused"
+    return "forwarded" if status in SUCCESS else "refused"
