@@ -24,18 +24,15 @@ _TYPES: Final = (_JSON, "application/x-protobuf")
 _GZIP: Final = zlib.MAX_WBITS | 16
 _SENT: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "The export was taken; what becomes of it is not said.",
-        "content": {_JSON: {"schema": {"type": "object"}}, _TYPES[1]: {"schema": {"type": "string"}}},
+        "description": "It was taken, whatever becomes of it. The answer has the type of the request.",
+        "content": {_JSON: {"schema": {"type": "object"}}},
     }
 }
 _BODY: Final = {
     "requestBody": {
-        "description": "An export request of OTLP, which may be compressed with gzip.",
+        "description": f"A request of OTLP, also as `{_TYPES[1]}`, and compressed with gzip.",
         "required": True,
-        "content": {
-            _JSON: {"schema": {"type": "object", "additionalProperties": True}},
-            _TYPES[1]: {"schema": {"type": "string", "format": "binary"}},
-        },
+        "content": {_JSON: {"schema": {"type": "object", "additionalProperties": True}}},
     }
 }
 
