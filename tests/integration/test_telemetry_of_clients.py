@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from app.http.anthropic.telemetry_routes import MAX_BYTES
@@ -29,10 +30,10 @@ FORGED = {
 
 def export(**attributes: str) -> bytes:
     """An event with these attributes, as is its resource."""
-    pairs = [{"key": name, "value": {"string_value": value}} for name, value in attributes.items()]
-    records = [{"log_records": [{"attributes": pairs}]}]
-    logs = [{"resource": {"attributes": pairs}, "scope_logs": records}]
-    return ExportLogsServiceRequest(resource_logs=logs).SerializeToString()
+    pairs = [{"key": name, "value": {"stringValue": value}} for name, value in attributes.items()]
+    records = [{"logRecords": [{"attributes": pairs}]}]
+    logs = {"resourceLogs": [{"resource": {"attributes": pairs}, "scopeLogs": records}]}
+    return ParseDict(logs, ExportLogsServiceRequest()).SerializeToString()
 
 
 async def world_with(world_of: WorldOf, **settings: Any) -> World:
