@@ -34,7 +34,7 @@ _MAX_NAMED: Final = 10
 class BodyLimit:
     """Declares that a route takes a body of at most `max_bytes`; None: the server's own limit.
 
-    It is JSON, or of other `media_types`: then the route reads its bytes itself.
+    It is JSON, or may be of other `media_types`: then the route reads its bytes itself.
 
     As a dependency it does nothing: `CheckedRoute` looks for it before any dependency is called.
     """
@@ -46,7 +46,7 @@ class BodyLimit:
     @property
     def is_json(self) -> bool:
         """Whether it is parsed as JSON before the route runs."""
-        return _JSON in self.media_types
+        return self.media_types == {_JSON}
 
     async def __call__(self) -> None:
         """Do nothing."""

@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 
 from app.http.admission.checks import SMALL_BODY_BYTES, TEXT_BODY_BYTES, CheckedRoute, literal_paths
+from app.http.anthropic.telemetry_routes import MAX_BYTES
 from app.http.routers import ROUTERS
 
 PASSED_ON_PATHS = {"/anthropic/v1/messages", "/anthropic/v1/messages/count_tokens"}
@@ -23,6 +24,7 @@ LARGE_BODY_PATHS = {
     "/openai/v1/chat/completions",
     "/openai/v1/responses",
 }
+TELEMETRY_PATHS = {f"/anthropic/v1/{signal}" for signal in ("metrics", "logs", "traces")}
 TEXT_BODY_PATHS = {
     "/mcp",
     "/v1/generate/text",
@@ -68,8 +70,9 @@ def test_only_routes_for_files_and_images_have_no_size_limit_of_their_own() -> N
 
     assert {path for path, limit in limits.items() if limit is None} == LARGE_BODY_PATHS
     assert {path for path, limit in limits.items() if limit == TEXT_BODY_BYTES} == TEXT_BODY_PATHS
-    small = [limit for limit in limits.values() if limit is not None and limit != TEXT_BODY_BYTES]
-    assert max(small) == SMALL_BODY_BYTES
+    assert {path for path, limit in limits.items() if limit == MAX_BYTES} == TELEMETRY_PATHS
+    small = (limit for limit in limits.values() if limit not in {TEXT_BODY_BYTES, MAX_BYTES})
+    assert max(limit for limit in small if limit is not None) == SMALL_BODY_BYTES
 
 
 def test_all_other_routes_authenticate_before_they_read_the_body() -> None:
