@@ -125,7 +125,9 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
         for path in (ROOT / directory).rglob(pattern)
     }
     compressed = {
-        path.relative_to(ROOT) for kind in ("js", "css") for path in (ROOT / "app/web").rglob(f"*.{kind}")
+        path.relative_to(ROOT)
+        for kind in ("js", "css", "ftl")
+        for path in (ROOT / "app/web").rglob(f"*.{kind}")
     }
     guide = {Path("app/docs") / f"{name or 'README'}.md" for name in guide_pages().keys() - {"settings"}}
     assert {re.sub("^migrations/", "app/migrations/", path) for path in here} - packed == set()
