@@ -1,4 +1,4 @@
-"""What a wheel has otherwise than a checkout: scripts, styles and messages of pages, and the guide, are compressed."""
+"""What a wheel has otherwise than a checkout: files and messages of pages, and the guide, are compressed."""
 
 import gzip
 import tempfile

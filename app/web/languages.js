@@ -10,6 +10,8 @@ export const LANGUAGES = {
   de: "Deutsch",
   es: "Español",
   fr: "Français",
+  ja: "日本語",
+  ar: "العربية",
 };
 const RIGHT_TO_LEFT = ["ar"];
 const CHOSEN = "runtally.language";
