@@ -88,7 +88,9 @@ function formatRounded(units, least, most) {
   const decimal = /** @type {`${number}`} */ (
     `${digits.slice(0, digits.length - most)}.${digits.slice(digits.length - most)}`
   );
-  return `${units < 0n ? "-" : ""}${isLess ? "<" : ""}${dollarsWith(least, most).format(decimal)}`;
+  const text = `${units < 0n ? "-" : ""}${isLess ? "<" : ""}${dollarsWith(least, most).format(decimal)}`;
+  // In a text from right to left, the parts of US$ would change places.
+  return document.dir === "rtl" ? `\u2066${text}\u2069` : text;
 }
 
 /** @param {number} least decimals @param {number} most */

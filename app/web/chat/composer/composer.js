@@ -83,7 +83,7 @@ export function Composer({ conversation, graphs, choices, draft, attachments, ac
           ref=${field}
           rows="1"
           value=${text}
-          dir="auto"
+          dir=${text ? "auto" : undefined}
           placeholder=${t(running ? "message-placeholder-running" : "message-placeholder")}
           aria-describedby="composer-hint"
           onInput=${withValue(write)}
