@@ -111,12 +111,16 @@ export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path) => call("DELETE", path);
 
 /**
- * The bytes of a response, until they are aborted.
+ * The bytes of a response, until they are aborted; null if it has none.
  * @template {ApiPath} Path
  * @param {PathOf<Path>} path
  * @param {AbortSignal} signal
  */
-export const getStream = async (path, signal) => (await answered("GET", path, undefined, {}, signal)).body;
+export async function getStream(path, signal) {
+  const response = await answered("GET", path, undefined, {}, signal);
+  // Chromium makes an empty stream of no content.
+  return response.status === 204 ? null : response.body;
+}
 
 /**
  * The content of a file.

@@ -82,13 +82,18 @@
       for (const [name, value] of Object.entries(options.theme ?? {}))
         this.place.style.setProperty(`--runtally-${name}`, value);
       this.frame.onload = () => {
-        if (this.frame.src) this.timer = setTimeout(() => this.fail(), PATIENCE_MS);
+        if (this.frame.src && !this.isReady) this.timer = setTimeout(() => this.fail(), PATIENCE_MS);
       };
       this.receive = this.receive.bind(this);
       addEventListener("message", this.receive);
       document.body.append(this.place);
       this.show(false);
-      if (options.open) this.open();
+      if (options.open) this.open({ takesFocus: false });
+    }
+
+    /** Whether the frame has reported; until then it may still be an empty one of the page's own origin. */
+    get isReady() {
+      return this.panel.classList.contains("ready");
     }
 
     /** @param {boolean} isOpen */
@@ -97,9 +102,11 @@
       this.launcher.setAttribute("aria-expanded", String(isOpen));
     }
 
-    open() {
+    open({ takesFocus } = { takesFocus: true }) {
       if (!this.panel.hidden) return;
       this.show(true);
+      // A chat that begins opened leaves the focus to the page.
+      this.takesFocus = takesFocus;
       // Visitors who never open it load nothing.
       if (!this.frame.src) this.load();
       this.focus();
@@ -128,9 +135,9 @@
     }
 
     focus() {
+      if (!this.takesFocus) return;
       this.frame.focus();
-      // Until it reports, the frame may still be an empty one of the page's own origin.
-      if (this.panel.classList.contains("ready")) this.send({ runtally: "opened" });
+      if (this.isReady) this.send({ runtally: "opened" });
     }
 
     fail() {

@@ -15,7 +15,7 @@ from fastapi import FastAPI, Response
 from playwright.async_api import Browser, FrameLocator, Page, expect
 
 from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
-from app.simulator.script import Reply, Text
+from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.browser.site import (
     PHONE,
     Model,
@@ -223,6 +223,8 @@ async def test_a_site_gives_the_chat_its_look_and_another_token_when_one_has_exp
           token: async () => tokens.shift() ?? ask()}});"""
     )
     async with shop.visit(start, size=PHONE, complaints=["401"]) as (page, frame):
+        await expect(frame.get_by_label("Message", exact=True)).to_be_visible()
+        assert await page.evaluate("document.activeElement.tagName") == "BODY"
         await ask(frame, "When do you open?")
         await expect(frame.get_by_text("We open at nine.").last).to_be_visible()
         looks: Any = await page.frames[1].evaluate(
@@ -242,6 +244,30 @@ async def test_a_site_gives_the_chat_its_look_and_another_token_when_one_has_exp
         assert [kind for kind, _ in heard] == ["open", "message", "close"]
         await page.evaluate("Runtally.destroy()")
         await expect(page.locator("iframe")).to_have_count(0)
+
+
+async def test_a_token_that_expires_within_an_answer_is_renewed(shop: Shop) -> None:
+    hold, usual = Hold(index=5), shop.site.model.script
+    shop.site.model.script = in_turn(Reply([Text("one two three four five")], hold=hold))
+    shop.policy = ""
+    # It is accepted for a minute longer: here for five seconds in all, which a busy machine may need before.
+    soon = shop.token("cem", exp=int(time.time()) - 55)
+    start = shop.program(
+        f"""const tokens = ["{soon}"];
+        window.asked = 0;
+        const token = async () => ((window.asked += 1), tokens.shift() ?? ask());
+        Runtally.embed({{graph: "messages:assistant", open: true, token}});"""
+    )
+    async with shop.visit(start, user="cem", complaints=["401"]) as (page, frame):
+        await ask(frame, "Count")
+        await hold.reached.wait()
+        await expect(frame.get_by_text("one two")).to_be_visible()
+        await page.wait_for_function("window.asked === 2")
+        hold.until.set()
+        await expect(frame.get_by_text("one two three four five", exact=True)).to_be_visible()
+        await expect(frame.get_by_role("button", name="Answer again")).to_be_visible()
+        assert await page.evaluate("window.asked") == 2
+    shop.site.model.script = usual
 
 
 @pytest.mark.parametrize(

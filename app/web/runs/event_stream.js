@@ -43,7 +43,9 @@ export function followRun(runId, { onEvent, onConnection, onFailure }) {
       const path = apiPath("/v1/runs/{runId}/events", { runId, after: position });
       const stream = await getStream(path, stopped.signal);
       onConnection(false);
-      if (stream !== null) await readFrames(stream, receive);
+      // Everything has been read.
+      if (stream === null) return;
+      await readFrames(stream, receive);
     } catch (error) {
       if (stopped.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;

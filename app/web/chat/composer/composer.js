@@ -40,8 +40,8 @@ export function Composer({ conversation, graphs, choices, draft, attachments, ac
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
 
   useEffect(() => {
-    // On touch screens the keyboard would cover the page.
-    if (matchMedia("(hover: hover)").matches) field.current?.focus();
+    // On touch screens the keyboard would cover the page; a frame has the focus only if people are there.
+    if (matchMedia("(hover: hover)").matches && (parent === window || document.hasFocus())) field.current?.focus();
   }, [conversation]);
   useLayoutEffect(() => {
     if (field.current === null) return;
