@@ -25,12 +25,10 @@ export const isChosenByPerson = root.dataset.language === "person";
 
 /** The tags of the languages that are asked for, the best first. */
 function asked() {
-  if (isChosenByPerson) return [localStorage.getItem(CHOSEN) ?? "", ...navigator.languages];
+  if (root.dataset.language === undefined) return [];
   // A frame of another site may have no storage.
-  if (root.dataset.language === "site") {
-    return [new URLSearchParams(location.search).get("lang") ?? "", ...navigator.languages];
-  }
-  return [];
+  const chosen = isChosenByPerson ? localStorage.getItem(CHOSEN) : new URLSearchParams(location.search).get("lang");
+  return [chosen ?? "", ...navigator.languages];
 }
 
 const base = (/** @type {string} */ tag) => tag.split("-")[0].toLowerCase();
@@ -45,16 +43,10 @@ export const locale = navigator.languages.find((tag) => base(tag) === language) 
 root.lang = language;
 root.dir = RIGHT_TO_LEFT.includes(language) ? "rtl" : "ltr";
 
-// Before anything is drawn. English has what another language lacks.
-const bundles = await Promise.all([...new Set([language, "en"])].map(load));
-
-/** @param {string} name */
-async function load(name) {
-  const response = await fetch(new URL(`./languages/${name}.ftl`, import.meta.url));
-  const bundle = new FluentBundle(name === language ? locale : name, { useIsolating: root.dir === "rtl" });
-  bundle.addResource(new FluentResource(await response.text()));
-  return bundle;
-}
+const bundle = new FluentBundle(locale, { useIsolating: root.dir === "rtl" });
+// Before anything is drawn.
+const file = await fetch(new URL(`./languages/${language}.ftl`, import.meta.url));
+bundle.addResource(new FluentResource(await file.text()));
 
 /** @param {string} name */
 export function choose(name) {
@@ -77,11 +69,8 @@ export function t(id, values) {
  * @param {Values} [values]
  */
 export function tIfKnown(id, values) {
-  for (const bundle of bundles) {
-    const pattern = bundle.getMessage(id)?.value;
-    if (pattern) return bundle.formatPattern(pattern, values);
-  }
-  return null;
+  const pattern = bundle.getMessage(id)?.value;
+  return pattern ? bundle.formatPattern(pattern, values) : null;
 }
 
 /**

@@ -49,6 +49,26 @@ async def language_of(page: Page) -> tuple[str, str]:
     return found[0], found[1]
 
 
+async def test_a_chosen_language_is_kept_and_pages_for_operators_are_english(site: Site) -> None:
+    async with site.visit(await site.key()) as page:
+        await page.locator(".who summary").click()
+        await page.get_by_label("Language").select_option("日本語")
+        await expect(page.get_by_role("heading", name="新しい会話")).to_be_visible()
+        await page.goto("/approvals")
+        await expect(page.get_by_role("heading", name="回答を待っているもの")).to_be_visible()
+        await page.goto("/billing")
+        await expect(page.get_by_role("link", name="Approvals")).to_be_visible()
+        assert await language_of(page) == ("en", "ltr")
+        await page.goto("/approvals")
+        await page.locator(".who summary").click()
+        await screenshot(page, "approvals-japanese")
+        await page.get_by_role("button", name="サインアウト").click()
+        await expect(page.get_by_role("heading", name="Runtally にサインイン")).to_be_visible()
+        await page.get_by_label("言語").select_option("Español")
+        await expect(page.get_by_role("button", name="Iniciar sesión")).to_be_visible()
+        assert await language_of(page) == ("es", "ltr")
+
+
 async def test_the_browsers_language_is_that_of_the_page(site: Site, browser: Browser) -> None:
     mail = {"to": "bob@example.org", "text": "Hello"}
     site.model.script = in_turn(Reply([ToolUse(MAIL, mail)]), Reply([Text("Done.")]))
@@ -70,26 +90,6 @@ async def test_the_browsers_language_is_that_of_the_page(site: Site, browser: Br
         await expect(page).to_have_title(f"{_HOSTILE} \u2013 Runtally")
         assert await language_of(page) == ("de", "ltr")
         assert await accessibility_problems(page) == []
-
-        await page.goto("/billing")
-        await expect(page.get_by_role("link", name="Approvals")).to_be_visible()
-        assert await language_of(page) == ("en", "ltr")
-
-
-async def test_a_chosen_language_is_kept(site: Site) -> None:
-    async with site.visit(await site.key()) as page:
-        await page.locator(".who summary").click()
-        await page.get_by_label("Language").select_option("日本語")
-        await expect(page.get_by_role("heading", name="新しい会話")).to_be_visible()
-        await page.goto("/approvals")
-        await expect(page.get_by_role("heading", name="回答を待っているもの")).to_be_visible()
-        await page.locator(".who summary").click()
-        await screenshot(page, "approvals-japanese")
-        await page.get_by_role("button", name="サインアウト").click()
-        await expect(page.get_by_role("heading", name="Runtally にサインイン")).to_be_visible()
-        await page.get_by_label("言語").select_option("Español")
-        await expect(page.get_by_role("button", name="Iniciar sesión")).to_be_visible()
-        assert await language_of(page) == ("es", "ltr")
 
 
 async def test_arabic_is_mirrored_and_nothing_leaves_the_screen(site: Site, browser: Browser) -> None:

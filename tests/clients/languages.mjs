@@ -98,6 +98,9 @@ const english = messagesOf("en", problems.messages);
 const languages = readdirSync(join(WEB, "languages")).map((name) => name.replace(".ftl", ""));
 for (const language of languages) {
   const messages = messagesOf(language, language === "en" ? [] : problems.messages);
+  for (const script of ["languages.js", "embed.js"])
+    if (!new RegExp(`^ +${language}: `, "m").test(source(script)))
+      problems.messages.push(`${script} does not have ${language}`);
   const categories = listed(new Intl.PluralRules(language).resolvedOptions().pluralCategories);
   for (const id of new Set([...english.keys(), ...messages.keys()])) {
     const [expected, found] = [english.get(id), messages.get(id)];
