@@ -1,4 +1,4 @@
-"""What a wheel has otherwise than a checkout: files and messages of pages, and the guide, are compressed."""
+"""What a wheel has otherwise than a checkout: it is smaller, because these files are compressed."""
 
 import gzip
 import tempfile
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+_EXAMPLES = "app/http/openapi/examples.yaml"
 
 
 class CompressedFiles(BuildHookInterface):
@@ -21,6 +23,7 @@ class CompressedFiles(BuildHookInterface):
         places = {path: path.relative_to(root).as_posix() for path in web}
         places |= {path: f"app/{path.relative_to(root).as_posix()}" for path in pages}
         places[root / ".env.example"] = "app/docs/.env.example"
+        places[root / _EXAMPLES] = _EXAMPLES
         for number, (path, place) in enumerate(places.items()):
             compressed = Path(self._made.name) / str(number)
             compressed.write_bytes(gzip.compress(path.read_bytes(), mtime=0))

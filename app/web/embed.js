@@ -40,7 +40,7 @@
     ar: ["الدردشة", "جارٍ التحميل…", "تعذّر الوصول إلى الدردشة، أو أنها غير متاحة لهذا الموقع.", "إعادة المحاولة"],
   };
   const STYLE = `
-    :host { all: initial; }
+    :host { all: initial; color-scheme: light dark; }
     .launcher, .panel { position: fixed; z-index: 2147483000; bottom: 20px; right: 20px; box-sizing: border-box;
       box-shadow: 0 2px 6px rgb(0 0 0 / 20%), 0 8px 28px rgb(0 0 0 / 18%); }
     .left { right: auto; left: 20px; }
@@ -49,12 +49,12 @@
       font: 600 16px/1.3 var(--runtally-font, system-ui, sans-serif); }
     .launcher:focus-visible, .again:focus-visible { outline: 3px solid var(--runtally-accent, #2f5d50); outline-offset: 3px; }
     .panel { bottom: 84px; width: 400px; height: min(660px, calc(100dvh - 104px)); overflow: hidden;
-      border-radius: calc(var(--runtally-radius, 10px) * 1.4); background: var(--runtally-surface, #fff); }
+      border-radius: calc(var(--runtally-radius, 10px) * 1.4); background: var(--runtally-surface, Canvas); }
     .panel[hidden] { display: none; }
     iframe { position: absolute; inset: 0; width: 100%; height: 100%; border: 0; visibility: hidden; }
     .ready iframe { visibility: visible; }
     .status { display: grid; gap: 16px; align-content: center; justify-items: center; box-sizing: border-box;
-      height: 100%; padding: 24px; text-align: center; color: var(--runtally-text, #23221f);
+      height: 100%; padding: 24px; text-align: center; color: var(--runtally-text, CanvasText);
       font: 16px/1.5 var(--runtally-font, system-ui, sans-serif); }
     .ready .status { display: none; }
     @media (max-width: 480px) {
@@ -95,6 +95,8 @@
       // Policies of sites may forbid <style>, but not this.
       shadow.adoptedStyleSheets = [style];
       shadow.append(this.panel, this.launcher);
+      // Also while the frame, which has its own colours, is being loaded.
+      if (options.scheme !== "auto") this.place.style.colorScheme = options.scheme ?? "";
       for (const [name, value] of Object.entries(options.theme ?? {}))
         this.place.style.setProperty(`--runtally-${name}`, value);
       this.frame.onload = () => {

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -14,6 +14,7 @@ from app.http.openapi.headers import HEADERS, add_headers
 from app.http.openapi.portable import make_portable
 from app.http.parameters import drop_null
 from app.http.problems import MEDIA_TYPE
+from app.platform.serialization.shipped import shipped_text
 
 ERRORS: Final = ("4XX", "5XX")
 EVENT_SCHEMA: Final = "x-event-schema"
@@ -82,9 +83,8 @@ class DocumentedApp(FastAPI):
 @cache
 def examples() -> dict[str, dict[str, Any]]:
     """By operation id: examples of its `request`, its `response`, or its event `stream`."""
-    found: dict[str, dict[str, Any]] = yaml.safe_load(
-        files("app.http.openapi").joinpath("examples.yaml").read_text("utf-8")
-    )
+    text = shipped_text(Path(__file__).with_name("examples.yaml"))
+    found: dict[str, dict[str, Any]] = yaml.safe_load(text)
     return found
 
 

@@ -1,12 +1,13 @@
 """The pages of the guide: the Markdown of `docs/`, in the parts and the order of its README."""
 
-import gzip
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+from app.platform.serialization.shipped import shipped_text
 
 _APP: Final = Path(__file__).parents[3]
 _INSTALLED: Final = _APP / "docs"
@@ -51,22 +52,17 @@ def guide_pages() -> dict[str, GuidePage]:
 
 def _sources() -> Iterator[tuple[str, str]]:
     """The names and texts of the documents; `decisions/` are for those who change the code."""
-    root = _INSTALLED if _INSTALLED.is_dir() else _APP.parent / "docs"
+    is_installed = _INSTALLED.is_dir()
+    root = _INSTALLED if is_installed else _APP.parent / "docs"
     for path in sorted([*root.rglob("*.md"), *root.rglob("*.md.gz")]):
         name = path.relative_to(root).as_posix().partition(".md")[0]
         if not name.startswith("decisions/"):
-            yield name, _text(path)
-    installed = root / f"{_SETTINGS}.gz"
-    yield "settings", _settings(_text(installed if installed.exists() else root.parent / _SETTINGS))
+            yield name, shipped_text(root / f"{name}.md")
+    yield "settings", _settings(shipped_text((root if is_installed else root.parent) / _SETTINGS))
 
 
 def _name(path: str) -> str:
     return "settings" if path.endswith(_SETTINGS) else path.removesuffix(".md")
-
-
-def _text(path: Path) -> str:
-    content = path.read_bytes()
-    return (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
 
 
 def _settings(example: str) -> str:
