@@ -157,7 +157,7 @@ def _backend(url: str, directory: Path) -> dict[str, Any]:
 async def ask(frame: FrameLocator, question: str, *, field: str = "Message", send: str = "Send") -> None:
     """Write a message and send it."""
     await frame.get_by_label(field, exact=True).fill(question)
-    await frame.get_by_role("button", name=send).click()
+    await frame.get_by_role("button", name=send, exact=True).click()
 
 
 async def test_people_of_a_site_chat_in_its_pages(shop: Shop) -> None:
