@@ -18,7 +18,7 @@ class CompressedFiles(BuildHookInterface):
         if version == "editable":
             return
         root, self._made = Path(self.root), tempfile.TemporaryDirectory()
-        web = [path for kind in ("js", "css") for path in (root / "app" / "web").rglob(f"*.{kind}")]
+        web = [path for kind in ("js", "css", "ftl") for path in (root / "app" / "web").rglob(f"*.{kind}")]
         pages = [path for path in (root / "docs").rglob("*.md") if "decisions" not in path.parts]
         places = {path: path.relative_to(root).as_posix() for path in web}
         places |= {path: f"app/{path.relative_to(root).as_posix()}" for path in pages}

@@ -1,5 +1,7 @@
 // HTTP client of the API: uses the session cookie and URLs relative to the page.
 
+import { t } from "./languages.js";
+
 /** An error response of the server, or no response (`code` "unreachable"). */
 export class ApiError extends Error {
   /** @param {{status: number, code: string, detail: string, errors?: FieldProblem[] | null}} problem */
@@ -12,8 +14,8 @@ export class ApiError extends Error {
   }
 }
 
-const UNREACHABLE = { status: 0, code: "unreachable", detail: "The server cannot be reached." };
-const UNREADABLE = { code: "unreadable", detail: "The server’s response could not be read." };
+const UNREACHABLE = { status: 0, code: "unreachable", detail: t("unreachable") };
+const UNREADABLE = { code: "unreadable", detail: t("unreadable") };
 
 let onUnauthenticated = () => {};
 /** @type {((refused?: string) => Promise<string>) | null} */

@@ -7,7 +7,7 @@
  * @property {() => Promise<string>} [token]
  * @property {string} [tokenUrl]
  * @property {string} [title]
- * @property {string} [lang] of the title
+ * @property {string} [lang] of the title, and of the chat if it has this language; otherwise the chat has the visitor’s
  * @property {string} [position] `left` or `right`
  * @property {string} [scheme] `light`, `dark` or `auto`
  * @property {Record<string, string>} [theme]
@@ -25,7 +25,20 @@
   ];
   /** How long a frame that has loaded may take to report. */
   const PATIENCE_MS = 5000;
-  const UNAVAILABLE = "The chat cannot be reached, or is not open to this site.";
+  /** What is said without the frame, which has all the other messages: title, loading, failed, again. */
+  const WORDS = {
+    en: ["Chat", "Loading…", "The chat cannot be reached, or is not open to this site.", "Try again"],
+    de: [
+      "Chat",
+      "Wird geladen …",
+      "Der Chat ist nicht erreichbar oder dieser Website nicht offen.",
+      "Erneut versuchen",
+    ],
+    es: ["Chat", "Cargando…", "No se puede acceder al chat, o no está abierto a este sitio.", "Reintentar"],
+    fr: ["Chat", "Chargement…", "Le chat est injoignable, ou n’est pas ouvert à ce site.", "Réessayer"],
+    ja: ["チャット", "読み込んでいます…", "チャットに接続できないか、このサイトでは利用できません。", "再試行"],
+    ar: ["الدردشة", "جارٍ التحميل…", "تعذّر الوصول إلى الدردشة، أو أنها غير متاحة لهذا الموقع.", "إعادة المحاولة"],
+  };
   const STYLE = `
     :host { all: initial; color-scheme: light dark; }
     .launcher, .panel { position: fixed; z-index: 2147483000; bottom: 20px; right: 20px; box-sizing: border-box;
@@ -61,13 +74,16 @@
       if (!options.graph) throw new Error("Runtally.embed needs a graph, such as messages:assistant.");
       if (!options.token && !options.tokenUrl) throw new Error("Runtally.embed needs a token or a tokenUrl.");
       this.options = options;
-      const title = options.title ?? "Chat";
+      const wanted = [options.lang ?? "", ...navigator.languages].map((tag) => tag.split("-")[0].toLowerCase());
+      this.language = wanted.find((each) => Object.hasOwn(WORDS, each)) ?? "en";
+      this.words = WORDS[/** @type {keyof typeof WORDS} */ (this.language)];
+      const title = options.title ?? this.words[0];
       const side = options.position === "left" ? "left" : "";
       const lang = options.lang ?? "";
       this.launcher = make("button", { type: "button", class: `launcher ${side}`, "aria-haspopup": "dialog", lang });
       this.launcher.append(title);
       this.launcher.onclick = () => (this.panel.hidden ? this.open() : this.close());
-      this.status = make("div", { class: "status", role: "status" });
+      this.status = make("div", { class: "status", role: "status", lang: this.language, dir: "auto" });
       this.frame = make("iframe", { title, lang, allow: "clipboard-write" });
       this.panel = make("div", { class: `panel ${side}`, role: "dialog", "aria-label": title, hidden: "" });
       this.panel.append(this.status, this.frame);
@@ -130,9 +146,11 @@
 
     load() {
       clearTimeout(this.timer);
-      this.status.replaceChildren("Loading…");
+      this.status.replaceChildren(this.words[1]);
       const url = new URL("embed", BASE);
-      url.search = String(new URLSearchParams({ graph: this.options.graph, origin: location.origin }));
+      url.search = String(
+        new URLSearchParams({ graph: this.options.graph, origin: location.origin, lang: this.language }),
+      );
       this.frame.src = url.href;
     }
 
@@ -144,9 +162,9 @@
 
     fail() {
       const again = make("button", { type: "button", class: "again" });
-      again.append("Try again");
+      again.append(this.words[3]);
       again.onclick = () => this.load();
-      this.status.replaceChildren(UNAVAILABLE, again);
+      this.status.replaceChildren(this.words[2], again);
       emit("error", { code: "unavailable" });
     }
 

@@ -14,6 +14,7 @@ import { ConversationPane } from "./chat/pane.js";
 import { meetSite, tell } from "./frame/site.js";
 import { applyScheme, applyTheme } from "./frame/theme.js";
 import { html, render, useEffect, useState } from "./html.js";
+import { t } from "./languages.js";
 
 const GRAPH_ID = new URLSearchParams(location.search).get("graph") ?? "";
 /** An end user, who decides about no calls: a site could lay out the frame so that people click where they do not mean to. */
@@ -21,7 +22,6 @@ const USER = {
   may: (/** @type {string} */ scope) => ["runs:write", "runs:read"].includes(scope),
   person: { name: "", endUser: "", role: /** @type {const} */ ("user") },
 };
-const NOT_OPEN = "This agent is not available here.";
 
 /** @typedef {{graph: Graph, lastKey: string | null}} Found */
 
@@ -51,7 +51,7 @@ function Frame() {
     return leave;
   }, []);
   const { lang } = settings;
-  const title = typeof settings.title === "string" ? settings.title : (found?.graph.title ?? "Chat");
+  const title = typeof settings.title === "string" ? settings.title : (found?.graph.title ?? t("page-chat"));
   const name = html`<h1 lang=${typeof lang === "string" ? lang : undefined}>${title}</h1>`;
   if (found) return html`<div class="framed"><${Chat} ...${found} name=${name} /></div>`;
   return html`
@@ -63,7 +63,7 @@ function Frame() {
             ? html`
                 <div class="notice notice-bad" role="alert">
                   <p>${problem}</p>
-                  <button type="button" class="button button-small" onClick=${load}>Try again</button>
+                  <button type="button" class="button button-small" onClick=${load}>${t("try-again")}</button>
                 </div>
               `
             : html`<${Skeleton} />`
@@ -76,7 +76,8 @@ function Frame() {
 /** The graph and the last conversation with it. Throws `ApiError`. @returns {Promise<Found>} */
 async function find() {
   const graph = (await get(apiPath("/v1/graphs"))).items.find(({ id }) => id === GRAPH_ID);
-  if (graph === undefined) throw new ApiError({ status: 404, code: "graph_not_open", detail: NOT_OPEN });
+  if (graph === undefined)
+    throw new ApiError({ status: 404, code: "graph_not_open", detail: t("agent-not-available") });
   const { items } = await get(apiPath("/v1/ai-sdk/{graphId}/chats", { graphId: GRAPH_ID, limit: 1 }));
   return { graph, lastKey: items[0]?.id ?? null };
 }
@@ -110,12 +111,12 @@ function Chat({ graph, lastKey, name }) {
       ${
         conversation.turns.length > 0 &&
         html`
-          <button type="button" class="button button-plain button-small" aria-label="New conversation" onClick=${() => open(null)}>
-            New
+          <button type="button" class="button button-plain button-small" aria-label=${t("new-conversation")} onClick=${() => open(null)}>
+            ${t("new-short")}
           </button>
         `
       }
-      ${remove && html`<button type="button" class="button button-plain button-small" onClick=${remove}>Delete</button>`}
+      ${remove && html`<button type="button" class="button button-plain button-small" onClick=${remove}>${t("delete")}</button>`}
       <${CloseButton} />
     </header>
   `;
@@ -130,7 +131,7 @@ function Chat({ graph, lastKey, name }) {
 
 function CloseButton() {
   return html`
-    <button type="button" class="button button-plain button-small" aria-label="Close" onClick=${() => tell("close")}>×</button>
+    <button type="button" class="button button-plain button-small" aria-label=${t("close")} onClick=${() => tell("close")}>×</button>
   `;
 }
 
@@ -146,5 +147,5 @@ function isForm(target) {
 }
 
 const app = /** @type {HTMLElement} */ (document.getElementById("app"));
-if (parent === window) app.append("This page is a part of other sites.");
+if (parent === window) app.append(t("part-of-sites"));
 else render(html`<${Frame} />`, app);

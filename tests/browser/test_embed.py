@@ -154,10 +154,10 @@ def _backend(url: str, directory: Path) -> dict[str, Any]:
     return namespace
 
 
-async def ask(frame: FrameLocator, question: str) -> None:
+async def ask(frame: FrameLocator, question: str, *, field: str = "Message", send: str = "Send") -> None:
     """Write a message and send it."""
-    await frame.get_by_label("Message", exact=True).fill(question)
-    await frame.get_by_role("button", name="Send").click()
+    await frame.get_by_label(field, exact=True).fill(question)
+    await frame.get_by_role("button", name=send, exact=True).click()
 
 
 async def test_people_of_a_site_chat_in_its_pages(shop: Shop) -> None:
@@ -196,7 +196,7 @@ async def test_people_of_a_site_chat_in_its_pages(shop: Shop) -> None:
         chat = page.frames[1]
         assert await chat.evaluate(_KEPT) == [
             *("nothing", "nothing", ""),
-            f"?graph=messages%3Aassistant&origin={shop.url.replace(':', '%3A').replace('/', '%2F')}",
+            f"?graph=messages%3Aassistant&origin={shop.url.replace(':', '%3A').replace('/', '%2F')}&lang=en",
         ]
 
     _, key = await shop.site.world.services.accounts.create_key("acme", ("receipts:read",), name="reader")
@@ -223,9 +223,9 @@ async def test_a_site_gives_the_chat_its_look_and_another_token_when_one_has_exp
           token: async () => tokens.shift() ?? ask()}});"""
     )
     async with shop.visit(start, size=PHONE, complaints=["401"]) as (page, frame):
-        await expect(frame.get_by_label("Message", exact=True)).to_be_visible()
+        await expect(frame.get_by_label("Nachricht", exact=True)).to_be_visible()
         assert await page.evaluate("document.activeElement.tagName") == "BODY"
-        await ask(frame, "When do you open?")
+        await ask(frame, "When do you open?", field="Nachricht", send="Senden")
         await expect(frame.get_by_text("We open at nine.").last).to_be_visible()
         looks: Any = await page.frames[1].evaluate(
             """() => {
@@ -238,7 +238,7 @@ async def test_a_site_gives_the_chat_its_look_and_another_token_when_one_has_exp
         assert looks[4].startswith("system-ui")
         assert await accessibility_problems(page) == []
         await screenshot(page, "embed-phone-dark")
-        await frame.get_by_role("button", name="Close").click()
+        await frame.get_by_role("button", name="Schließen").click()
         await expect(page.get_by_role("button", name="Hilfe")).to_be_focused()
         heard: Any = await page.evaluate("window.heard")
         assert [kind for kind, _ in heard] == ["open", "message", "close"]

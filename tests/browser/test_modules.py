@@ -16,7 +16,7 @@ async def test_dollars_are_added_exactly(site: Site) -> None:
     async with site.visit() as page:
         sums: Any = await page.evaluate(_SUMS)
 
-    assert sums == ["0.3000000000", None, "12345678901234567890.1000000001", "$0.0032", "$12.35", "$0.00"]
+    assert sums == ["0.3000000000", None, "12345678901234567890.1000000001", *_SHOWN]
 
 
 async def test_a_period_is_compared_with_as_many_days_before_it(site: Site) -> None:
@@ -154,13 +154,17 @@ _RUN = """async () => {
   );
   return [entries, titles, run.pendingApprovals.length];
 }"""
+_SHOWN = ["$0.0032", "$12.35", "$0.00", "$12,345,678,901,234,567,890.1000000001", "-$0.50", "<$0.01"]
 _SUMS = """async () => {
   const { dollars, total } = await import("/assets/chat/cost.js");
+  const { formatExact, formatFixed, parseDollars } = await import("/assets/money.js");
   return [
     total(["0.1", "0.2000000000"]),
     total(["0.1", null]),
     total(["12345678901234567890.1", "0.0000000001"]),
     ...["0.0031500001", "12.345678", "0"].map(dollars),
+    ...["12345678901234567890.1000000001", "-0.5"].map((amount) => formatExact(parseDollars(amount))),
+    formatFixed(parseDollars("0.004"), 2),
   ];
 }"""
 _PERIODS = """async () => {

@@ -128,7 +128,7 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
         for path in (ROOT / directory).rglob(pattern)
     }
     compressed = {"app/docs/.env.example", "app/http/openapi/examples.yaml"}
-    for kind in ("js", "css"):
+    for kind in ("js", "css", "ftl"):
         compressed |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "app/web").rglob(f"*.{kind}")}
     guide = {f"app/docs/{name or 'README'}.md" for name in guide_pages().keys() - {"settings"}}
     assert {re.sub("^migrations/", "app/migrations/", path) for path in here} - packed - compressed == set()

@@ -96,7 +96,7 @@ async def test_only_listed_origins_may_frame_the_chat(world_of: WorldOf) -> None
     assert script.headers["cross-origin-resource-policy"] == "cross-origin"
     assert script.headers["access-control-allow-origin"] == "*"
     assert "javascript" in script.headers["content-type"]
-    assert len(script.content) < 10_000
+    assert len(script.content) < 12_000
     assert again.status_code == 304
     assert "frame-ancestors 'none'" in own.headers["content-security-policy"]
     assert own.headers["x-frame-options"] == "DENY"

@@ -4,6 +4,7 @@
 
 import { ApiError, apiPath, get, post } from "../api.js";
 import { useEffect, useReducer, useRef, useState } from "../html.js";
+import { t } from "../languages.js";
 import { Conversation, newKey } from "./conversation.js";
 import { rendered } from "./markdown.js";
 import { apiProblem, runProblem } from "./messages.js";
@@ -114,7 +115,9 @@ export function useShown({ onRunEnd, onLoad }, first) {
   };
   const announceEnd = (/** @type {Turn} */ turn) => {
     const { run } = turn;
-    setAnnouncement(run.error ? runProblem(run.error, run.finishReason) : `Answer: ${plain(run.answer)}`);
+    setAnnouncement(
+      run.error ? runProblem(run.error, run.finishReason) : t("announced-answer", { text: plain(run.answer) }),
+    );
     const { conversation } = current.current;
     if (conversation !== null) onRunEnd(conversation, turn);
   };

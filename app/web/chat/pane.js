@@ -7,6 +7,7 @@
 /** @import { Graphs } from "./hooks.js" */
 
 import { html, useState } from "../html.js";
+import { t } from "../languages.js";
 import { FirstScreen } from "./agents/first_screen.js";
 import { alternativesAfter } from "./answers/branches.js";
 import { useDrop } from "./composer/attachments.js";
@@ -76,7 +77,7 @@ export function ConversationPane(props) {
         ${
           actions.send
             ? html`<${Composer} conversation=${conversation.key} ...${{ graphs, choices, draft, attachments, actions, running }} />`
-            : html`<p class="notice foot-problem">You may read conversations, but not write.</p>`
+            : html`<p class="notice foot-problem">${t("read-only")}</p>`
         }
       </div>
       <p class="visually-hidden" role="status">${announcement}</p>

@@ -1,9 +1,10 @@
 // What the frame and the page around it send each other. The server lets only pages of the origin in its URL frame it.
 
 import { ApiError, sendTokens } from "../api.js";
+import { t } from "../languages.js";
 
 const ORIGIN = new URLSearchParams(location.search).get("origin") ?? "";
-const NO_TOKEN = { status: 401, code: "no_token", detail: "This site has not signed you in." };
+const NO_TOKEN = { status: 401, code: "no_token", detail: t("request-failed-no_token") };
 
 /**
  * What the page sets; a foreign page's data, which may be anything.
