@@ -14,6 +14,7 @@ from app.http.openai.responses.encoder import ResponseEncoder
 from app.http.openai.responses.input import ResponseRequest
 from app.ids import RunKey
 from app.requests.principal import Principal
+from app.runs.conversations.opened import is_created
 from app.runs.records import RunRecord
 from app.runs.requests.posted import Posting
 
@@ -46,10 +47,27 @@ async def start_response(
         after = partial(body.next_message, after=previous.key.run_id, **known)
         return await chats.start_after(caller, previous, after, **posting)
     if body.conversation is not None:
-        message = body.next_message(body.conversation.id, after=None, **known)
-        return await chats.start_new(caller, message, **posting)
+        return await _start_in(services, caller, body, body.conversation.id, known, posting)
     message_in = partial(body.chat_message, **known)
     return await chats.start(caller, body.opening(caller), message_in, body.last_answer, **posting)
+
+
+async def _start_in(
+    services: Services,
+    caller: Principal,
+    body: ResponseRequest,
+    state_key: str,
+    known: dict[str, Any],
+    posting: Posting,
+) -> RunRecord:
+    """Start the next run of a conversation, or its first one; raises `ConversationNotFound`."""
+    chats, opened = services.stateless_chats, services.opened_conversations
+    if is_created(state_key) and (earlier := (await opened.get(caller, state_key)).opening.messages):
+        first = body.first_message(state_key, earlier, **known)
+        if (record := await chats.start_first(caller, first, **posting)) is not None:
+            await opened.close(caller, state_key)
+            return record
+    return await chats.start_new(caller, body.next_message(state_key, after=None, **known), **posting)
 
 
 async def _where_it_waits(services: Services, caller: Principal, body: ResponseRequest) -> Notice | None:
