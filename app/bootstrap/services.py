@@ -52,7 +52,6 @@ from app.runs.batches.service import BatchService
 from app.runs.chats import ChatRuns
 from app.runs.client_tools.service import ClientToolRuns
 from app.runs.commands.service import RunCommands
-from app.runs.conversations.opened import OpenedConversations
 from app.runs.conversations.service import ConversationService
 from app.runs.conversations.sharing.service import ConversationShares
 from app.runs.deletion.service import RunDeletion
@@ -106,7 +105,6 @@ class Services:
     account_calls: AccountCalls
     conversations: ConversationService
     chats: ChatRuns
-    opened_conversations: OpenedConversations
     managed: ManagedSessions
     readers: RunReaders
     client_tools: ClientToolRuns
@@ -226,7 +224,6 @@ async def _open(
         runs=opened.runs,
         commands=opened.commands,
         conversations=opened.conversations,
-        opened_conversations=OpenedConversations(infra.database, opened.conversations.storage),
         chats=_open_chats(infra, opened),
         managed=_open_managed(infra, opened),
         client_tools=_open_client_tools(infra, opened),

@@ -28,8 +28,8 @@ def said(items: Any) -> list[tuple[str, str]]:
 async def test_a_conversation_begins_with_its_items_and_has_what_was_asked_and_answered(
     world_of: WorldOf, agent: str
 ) -> None:
-    world = await world_of(echo, agent=agent)
-    options: dict[str, Any] = {"model": f"{agent}:assistant"}
+    world = await world_of(in_turn(Reply([Text("Bob.")]), Reply([Text("Yes.")])), agent=agent)
+    options: dict[str, Any] = {"model": f"{agent}:assistant", "safety_identifier": "bob"}
     begin: Any = [{"role": "user", "content": "I am Bob."}, {"role": "assistant", "content": "Hello Bob."}]
 
     async with a_client(world) as client:
@@ -60,10 +60,11 @@ async def test_a_conversation_begins_with_its_items_and_has_what_was_asked_and_a
             with pytest.raises(openai.NotFoundError):
                 await client.conversations.items.list(missing)
 
-    answers = [("assistant", "You said 3: Who am I?"), ("assistant", "You said 5: Sure?")]
+    answers = [("assistant", "Bob."), ("assistant", "Yes.")]
     history = [("user", "I am Bob."), ("assistant", "Hello Bob.")]
     whole = [*history, ("user", "Who am I?"), answers[0], ("user", "Sure?"), answers[1]]
     assert [first.output_text, second.output_text] == [text for _, text in answers]
+    assert all(text in str(world.simulator.requests[0].messages) for _, text in history)
     assert said(at_first) == history
     assert said(reversed(newest)) == whole
     assert (found, newest[0].id) == (newest[0], second.output[0].id)
@@ -116,10 +117,8 @@ async def test_calls_and_results_are_items_under_the_ids_of_their_responses(
         asked = [[item async for item in client.responses.input_items.list(each.id)] for each in responses]
         items = [item async for item in client.conversations.items.list(created.id, order="asc", limit=3)]
 
-    expected = [
-        item.id for each, before in zip(responses, asked, strict=True) for item in [*before, *each.output]
-    ]
-    assert [item.id for item in items] == expected
+    by_response = [[*before, *each.output] for before, each in zip(asked, responses, strict=True)]
+    assert [item.id for item in items] == [item.id for each in by_response for item in each]
     assert [item.type for item in items] == [
         *("message", "message", "function_call", "function_call_output"),
         *("function_call", "function_call_output", "message"),

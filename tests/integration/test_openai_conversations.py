@@ -6,11 +6,13 @@ from typing import Any
 import httpx
 import pytest
 
+from app.platform.storage.records import Retention
 from app.platform.storage.repository import stored_bytes
 from app.requests.principal import Scope
 from app.runs.conversations.opened import MOST_BYTES
 from tests.e2e.stories import World, a_client, a_request
 from tests.integration.conftest import in_shared_world
+from tests.integration.statements import execute
 
 CONVERSATIONS = "/openai/v1/conversations"
 
@@ -123,7 +125,7 @@ async def test_what_is_too_much_or_unknown_is_refused(tenant: httpx.AsyncClient)
 
 
 @in_shared_world
-async def test_what_a_conversation_is_created_with_counts_as_stored(
+async def test_what_a_conversation_is_created_with_counts_as_stored_until_it_is_deleted(
     tenant: httpx.AsyncClient, world: World
 ) -> None:
     key = tenant.headers["authorization"].removeprefix("Bearer ")
@@ -139,9 +141,15 @@ async def test_what_a_conversation_is_created_with_counts_as_stored(
     await tenant.post(f"{path}/items", json={"items": [item("x" * 1000)]})
     second = await stored()
     await tenant.delete(path)
+    third = await stored()
+    name = (await created(tenant, "Unused")).rpartition("/")[2]
+    aged = "UPDATE sessions SET updated_at = now() - interval '2 days' WHERE state_key = :name"
+    await execute(world.services.database, aged, name=name)
+    deleted = await world.services.conversations.delete_unused(Retention(transcripts_days=1), 20)
 
     assert before < first < first + 1000 < second
-    assert await stored() == before
+    assert deleted == 1
+    assert [third, await stored()] == [before] * 2
 
 
 @in_shared_world

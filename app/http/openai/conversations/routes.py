@@ -22,7 +22,12 @@ from app.http.openai.responses.listing import ItemPage, ItemParams, item_list
 from app.http.openai.responses.openapi import ITEMS
 from app.http.openai.responses.schemas import ResponseItem
 from app.http.parameters import valid_state_key
-from app.runs.conversations.opened import ConversationBegun
+from app.runs.conversations.opened import (
+    ConversationBegun,
+    change_opened,
+    create_conversation,
+    opened_conversation,
+)
 from app.runs.conversations.records import Opening
 
 router = APIRouter(
@@ -45,7 +50,7 @@ async def create_openai_conversation(
     """Its items are what its first run gets as earlier turns."""
     messages = posted_messages(body.items, services.attachments)
     opening = Opening(api_key_id=caller.api_key_id, metadata=body.metadata or {}, messages=messages)
-    conversation = await services.opened_conversations.create(caller, opening)
+    conversation = await create_conversation(services.conversations, caller, opening)
     return OpenAiConversation.of(conversation, opening)
 
 
@@ -54,7 +59,7 @@ async def get_openai_conversation(
     conversation_id: ConversationId, services: ServicesDep, caller: RunReader
 ) -> OpenAiConversation:
     """Any conversation, also one that began with a run."""
-    opened = await services.opened_conversations.get(caller, conversation_id)
+    opened = await opened_conversation(services.conversations, caller, conversation_id)
     return OpenAiConversation.of(opened.conversation, opened.opening)
 
 
@@ -67,7 +72,7 @@ async def change_openai_conversation(
     def changed(opening: Opening) -> Opening:
         return opening.model_copy(update={"metadata": body.metadata or {}})
 
-    opened = await services.opened_conversations.change(caller, conversation_id, changed)
+    opened = await change_opened(services.conversations, caller, conversation_id, changed)
     return OpenAiConversation.of(opened.conversation, opened.opening)
 
 
@@ -89,7 +94,7 @@ async def list_openai_conversation_items(
     page: ApprovalsPage,
 ) -> Response:
     """What its runs were asked and have answered; before the first one, what it was created with."""
-    opened = await services.opened_conversations.get(caller, conversation_id)
+    opened = await opened_conversation(services.conversations, caller, conversation_id)
     listed, size = await page_of_items(services, opened, chosen, page=page)
     return await item_list(services, listed, size=size)
 
@@ -110,7 +115,7 @@ async def create_openai_conversation_items(
     def changed(opening: Opening) -> Opening:
         return opening.model_copy(update={"messages": (*opening.messages, *messages)})
 
-    opened = await services.opened_conversations.change(caller, conversation_id, changed)
+    opened = await change_opened(services.conversations, caller, conversation_id, changed)
     added = opening_items(opened)[-len(messages) :]
     return await item_list(services, ItemPage(added, has_more=False), size=0)
 
@@ -129,7 +134,7 @@ async def get_openai_conversation_item(
     page: ApprovalsPage,
 ) -> Response:
     """One of those that are listed."""
-    opened = await services.opened_conversations.get(caller, conversation_id)
+    opened = await opened_conversation(services.conversations, caller, conversation_id)
     return JSONResponse(await find_item(services, opened, item_id, page=page))
 
 
@@ -142,7 +147,7 @@ async def delete_openai_conversation_item(
     page: ApprovalsPage,
 ) -> OpenAiConversation:
     """All others are what its runs were asked and have answered, or are followed by one: 409."""
-    before = await services.opened_conversations.get(caller, conversation_id)
+    before = await opened_conversation(services.conversations, caller, conversation_id)
     await find_item(services, before, item_id, page=page)
 
     def changed(opening: Opening) -> Opening:
@@ -152,5 +157,5 @@ async def delete_openai_conversation_item(
             raise ItemFollowed
         return opening.model_copy(update={"messages": opening.messages[:-1]})
 
-    opened = await services.opened_conversations.change(caller, conversation_id, changed)
+    opened = await change_opened(services.conversations, caller, conversation_id, changed)
     return OpenAiConversation.of(opened.conversation, opened.opening)

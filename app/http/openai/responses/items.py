@@ -37,36 +37,43 @@ class StoredRun:
 def asked_in(name: ResponseName, run: StoredRun, *, has_images: bool) -> Iterator[Item]:
     """The items with which a response was asked for."""
     if name.after:
-        yield from _answers_in(name, run.entries)
+        *_, before = (each for each, _ in _responses_in(run, page="") if each.after < name.after)
+        yield from _answers_in(name, before, run.entries)
         return
     system = [message for message in run.messages if message.role == "system"]
-    yield from message_items(name, system, has_images=has_images)
+    yield from _message_items(name, system, has_images=has_images)
     yield from turns_of(name, run.messages, has_images=has_images)
 
 
 def turns_of(name: ResponseName, messages: Sequence[Message], *, has_images: bool) -> Iterator[Item]:
     """The messages of a run without those of the system, which are for one response only."""
     turns = [message for message in messages if message.role != "system"]
-    yield from message_items(name, turns, has_images=has_images)
+    yield from _message_items(name, turns, has_images=has_images)
 
 
 def items_of(run: StoredRun, *, page: str, has_images: bool) -> list[Item]:
     """All that a run was asked and has answered, in order, with the ids of its responses' items."""
-    name = ResponseName(run.record.key.run_id)
-    items = list(turns_of(name, run.messages, has_images=has_images))
+    before = ResponseName(run.record.key.run_id)
+    items = list(turns_of(before, run.messages, has_images=has_images))
+    for name, answered in _responses_in(run, page=page):
+        items += [*_answers_in(name, before, run.entries), *answered]
+        before = name
+    return items
+
+
+def _responses_in(run: StoredRun, *, page: str) -> Iterator[tuple[ResponseName, Sequence[Item]]]:
+    """Each response that a run has been so far, and what it has answered."""
     options = AnswerOptions(run.record.graph_id, run.is_object, has_usage=False, page=page)
-    while True:
-        received = received_in(run.entries, name.after, waits=run.waits)
+    after: int | None = 0
+    while after is not None:
+        received = received_in(run.entries, after, waits=run.waits)
         response = WholeResponse(run.record, options, received)
         response.encode_so_far(run.entries)
-        items += response.content["output"]
-        if response.next_after is None:
-            return items
-        name = name._replace(after=response.next_after)
-        items += _answers_in(name, run.entries)
+        yield response.name, response.content["output"]
+        after = response.next_after
 
 
-def message_items(name: ResponseName, messages: Sequence[Message], *, has_images: bool) -> Iterator[Item]:
+def _message_items(name: ResponseName, messages: Sequence[Message], *, has_images: bool) -> Iterator[Item]:
     """Messages as items; their places are parts of their ids."""
     for number, message in enumerate(messages):
         kind = "sys" if message.role == "system" else "in"
@@ -90,8 +97,11 @@ def _part(part: ContentPart, has_images: bool) -> dict[str, Any]:  # noqa: FBT00
             return {"type": "input_file", "filename": part.title, "file_url": part.url, "file_id": None}
 
 
-def _answers_in(name: ResponseName, entries: Sequence[LogEntry]) -> Iterator[Item]:
-    """The results and decisions that a run got for what had waited where this response begins."""
+def _answers_in(name: ResponseName, before: ResponseName, entries: Sequence[LogEntry]) -> Iterator[Item]:
+    """The results and decisions that a run got for what had waited where this response begins.
+
+    `before`: the response that has asked for them.
+    """
     waiting: set[str] = set()
     number = 0
     for position, event, _ in entries:
@@ -114,7 +124,7 @@ def _answers_in(name: ResponseName, entries: Sequence[LogEntry]) -> Iterator[Ite
                 item = {
                     "id": name.id_of("mcpa", f"in{number}"),
                     "type": "mcp_approval_response",
-                    "approval_request_id": ResponseName(name.run_id).id_of("mcpr", known),
+                    "approval_request_id": before.id_of("mcpr", known),
                     "approve": event.decision != "deny",
                 }
             case _:

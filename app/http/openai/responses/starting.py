@@ -1,6 +1,7 @@
 """Starting and continuing the runs of responses."""
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,8 +14,9 @@ from app.http.openai.notice import Notice
 from app.http.openai.responses.encoder import ResponseEncoder
 from app.http.openai.responses.input import ResponseRequest
 from app.ids import RunKey
+from app.requests.messages import Message
 from app.requests.principal import Principal
-from app.runs.conversations.opened import is_created
+from app.runs.conversations.opened import drop_messages, is_created, opened_conversation
 from app.runs.records import RunRecord
 from app.runs.requests.posted import Posting
 
@@ -61,11 +63,14 @@ async def _start_in(
     posting: Posting,
 ) -> RunRecord:
     """Start the next run of a conversation, or its first one; raises `ConversationNotFound`."""
-    chats, opened = services.stateless_chats, services.opened_conversations
-    if is_created(state_key) and (earlier := (await opened.get(caller, state_key)).opening.messages):
+    chats, conversations = services.stateless_chats, services.conversations
+    earlier: Sequence[Message] = ()
+    if is_created(state_key):
+        earlier = (await opened_conversation(conversations, caller, state_key)).opening.messages
+    if earlier:
         first = body.first_message(state_key, earlier, **known)
         if (record := await chats.start_first(caller, first, **posting)) is not None:
-            await opened.close(caller, state_key)
+            await drop_messages(conversations, caller, state_key)
             return record
     return await chats.start_new(caller, body.next_message(state_key, after=None, **known), **posting)
 
