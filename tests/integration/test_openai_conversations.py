@@ -116,7 +116,14 @@ async def test_what_is_too_much_or_unknown_is_refused(tenant: httpx.AsyncClient)
     large = await tenant.post(path, json={"metadata": {"a": "x" * 2**20}})
     other = await created(tenant, "Other")
     known = (await tenant.get(f"{other}/items")).json()["last_id"]
-    lists = [{"limit": 0}, {"limit": 101}, {"order": "up"}, {"after": known}, {"after": ""}, {"cursor": "x"}]
+    lists: list[dict[str, Any]] = [
+        {"limit": 0},
+        {"limit": 101},
+        {"order": "up"},
+        {"after": known},
+        {"after": ""},
+        {"cursor": "x"},
+    ]
     refused = [await tenant.get(f"{path}/items", params=params) for params in lists]
 
     assert [error_of(each)[:2] for each in (many, none)] == [(422, "items")] * 2

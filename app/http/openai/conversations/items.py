@@ -32,7 +32,7 @@ class ItemFollowed(Conflict):
     code = "item_followed"
 
 
-def opening_items(opened: OpenedConversation, *, has_images: bool = True) -> list[Item]:
+def opening_items(opened: OpenedConversation, *, has_images: bool = False) -> list[Item]:
     """What a conversation was created with, under the ids that its first run will have for it."""
     conversation = opened.conversation
     name = ResponseName(first_run(conversation.account_id, conversation.state_key))
@@ -60,11 +60,18 @@ async def page_of_items(
     return listed, size
 
 
-async def find_item(services: Services, opened: OpenedConversation, item_id: str, *, page: str) -> Item:
+async def find_item(
+    services: Services,
+    opened: OpenedConversation,
+    item_id: str,
+    *,
+    page: str = "",
+    has_images: bool = False,
+) -> Item:
     """One of its items; raises `ItemNotFound`."""
-    items = opening_items(opened)
+    items = opening_items(opened, has_images=has_images)
     if (name := ResponseName.of(item_id)) is not None and name.run_id in opened.path:
-        items, _ = await _items_of(services, opened, RunId(name.run_id), page=page, has_images=True)
+        items, _ = await _items_of(services, opened, RunId(name.run_id), page=page, has_images=has_images)
     for item in items:
         if item["id"] == item_id:
             return item

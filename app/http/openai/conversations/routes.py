@@ -18,7 +18,7 @@ from app.http.openai.conversations.schemas import (
 )
 from app.http.openai.errors import PATH
 from app.http.openai.openapi import ERROR_RESPONSES
-from app.http.openai.responses.listing import ItemPage, ItemParams, item_list
+from app.http.openai.responses.listing import HasImages, ItemPage, ItemParams, item_list
 from app.http.openai.responses.openapi import ITEMS
 from app.http.openai.responses.schemas import ResponseItem
 from app.http.parameters import valid_state_key
@@ -107,7 +107,11 @@ async def list_openai_conversation_items(
     summary="Add items before the first response",
 )
 async def create_openai_conversation_items(
-    conversation_id: ConversationId, body: NewItems, services: ServicesDep, caller: ReadWriter
+    conversation_id: ConversationId,
+    body: NewItems,
+    services: ServicesDep,
+    caller: ReadWriter,
+    has_images: HasImages,
 ) -> Response:
     """Later, items are added with a response: they are its input."""
     messages = posted_messages(body.items, services.attachments)
@@ -116,7 +120,7 @@ async def create_openai_conversation_items(
         return opening.model_copy(update={"messages": (*opening.messages, *messages)})
 
     opened = await change_opened(services.conversations, caller, conversation_id, changed)
-    added = opening_items(opened)[-len(messages) :]
+    added = opening_items(opened, has_images=has_images)[-len(messages) :]
     return await item_list(services, ItemPage(added, has_more=False), size=0)
 
 
@@ -132,10 +136,11 @@ async def get_openai_conversation_item(
     services: ServicesDep,
     caller: RunReader,
     page: ApprovalsPage,
+    has_images: HasImages,
 ) -> Response:
     """One of those that are listed."""
     opened = await opened_conversation(services.conversations, caller, conversation_id)
-    return JSONResponse(await find_item(services, opened, item_id, page=page))
+    return JSONResponse(await find_item(services, opened, item_id, page=page, has_images=has_images))
 
 
 @router.delete("/{conversationId}/items/{itemId}", summary="Delete the last item before the first response")
@@ -144,11 +149,10 @@ async def delete_openai_conversation_item(
     item_id: ItemId,
     services: ServicesDep,
     caller: ReadWriter,
-    page: ApprovalsPage,
 ) -> OpenAiConversation:
     """All others are what its runs were asked and have answered, or are followed by one: 409."""
     before = await opened_conversation(services.conversations, caller, conversation_id)
-    await find_item(services, before, item_id, page=page)
+    await find_item(services, before, item_id)
 
     def changed(opening: Opening) -> Opening:
         if before.path:

@@ -52,15 +52,25 @@ class ItemQuery:
         return items[place:]
 
 
-async def _chosen(
-    limit: Annotated[int, Query(ge=1, le=_MOST)] = _DEFAULT,
-    order: Literal["asc", "desc"] = "desc",
-    after: Annotated[str | None, Query(description="The last item of the page before.")] = None,
+async def _has_images(
     include: Annotated[
         list[str] | None, Query(alias="include[]", description=f"`{_IMAGES}`; others have no effect.")
     ] = None,
+) -> bool:
+    return _IMAGES in (include or ())
+
+
+HasImages: TypeAlias = Annotated[bool, Depends(_has_images)]
+"""Whether images are repeated."""
+
+
+async def _chosen(
+    has_images: HasImages,
+    limit: Annotated[int, Query(ge=1, le=_MOST)] = _DEFAULT,
+    order: Literal["asc", "desc"] = "desc",
+    after: Annotated[str | None, Query(description="The last item of the page before.")] = None,
 ) -> ItemQuery:
-    return ItemQuery(limit, order == "asc", after, _IMAGES in (include or ()))
+    return ItemQuery(limit, order == "asc", after, has_images)
 
 
 ItemParams: TypeAlias = Annotated[ItemQuery, Depends(_chosen)]
