@@ -17,6 +17,7 @@ from tests.e2e.stories import WorldOf
 from tests.e2e.test_a_client_brings_tools import PICK
 from tests.e2e.test_a_client_brings_tools import settings as helper_settings
 from tests.media import PDF, PIXEL, b64
+from tests.patience import until_shown
 
 
 def said(items: Any) -> list[tuple[str, str]]:
@@ -29,7 +30,7 @@ async def test_a_conversation_begins_with_its_items_and_has_what_was_asked_and_a
     world_of: WorldOf, agent: str
 ) -> None:
     world = await world_of(in_turn(Reply([Text("Bob.")]), Reply([Text("Yes.")])), agent=agent)
-    options: dict[str, Any] = {"model": f"{agent}:assistant", "safety_identifier": "bob"}
+    options: dict[str, Any] = {"model": f"{agent}:assistant"}
     begin: Any = [{"role": "user", "content": "I am Bob."}, {"role": "assistant", "content": "Hello Bob."}]
 
     async with a_client(world) as client:
@@ -94,6 +95,23 @@ async def test_of_two_first_responses_at_once_both_know_the_items(world_of: Worl
     assert [role for role, _ in said(items)] == ["user", "user", "assistant", "user", "assistant"]
     assert sorted(answers) == sorted(text for role, text in said(items) if role == "assistant")
     assert all(heard(request)[0][1].startswith("I am Bob.") for request in world.simulator.requests)
+
+
+async def test_an_erasure_takes_a_conversation_with_its_items(world_of: WorldOf) -> None:
+    world = await world_of(echo, agent=MESSAGES)
+    options: dict[str, Any] = {"model": "messages:assistant", "safety_identifier": "ann"}
+
+    async with a_client(world) as client:
+        created = await client.conversations.create(items=[{"role": "user", "content": "I am Ann."}])
+        answer = await client.responses.create(input="Hello.", conversation=created.id, **options)
+        erasure = (await world.http.delete("/v1/end-users/ann")).raise_for_status()
+        await until_shown(world.http, erasure.headers["location"], lambda job: job["status"] == "completed")
+        with pytest.raises(openai.NotFoundError):
+            await client.conversations.items.list(created.id)
+        with pytest.raises(openai.APIStatusError) as gone:
+            await client.responses.input_items.list(answer.id)
+
+    assert gone.value.status_code == 410
 
 
 async def test_calls_and_results_are_items_under_the_ids_of_their_responses(

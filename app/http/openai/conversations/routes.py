@@ -67,7 +67,7 @@ async def get_openai_conversation(
 async def change_openai_conversation(
     conversation_id: ConversationId, body: ChangedMetadata, services: ServicesDep, caller: ReadWriter
 ) -> OpenAiConversation:
-    """Replace them; they are not those of its runs."""
+    """Replace its metadata, which are not those of its runs."""
 
     def changed(opening: Opening) -> Opening:
         return opening.model_copy(update={"metadata": body.metadata or {}})
