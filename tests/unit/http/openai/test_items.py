@@ -87,8 +87,10 @@ def test_what_still_waits_is_asked_for_and_not_answered() -> None:
 
 def test_only_decisions_of_persons_are_items() -> None:
     expired = RESOLVED.model_copy(update={"reason": "expired", "decision": "deny"})
+    undecided = a_run(STARTED, CALL, REQUEST, expired, text("no"), DONE)
 
-    assert kinds(items(a_run(STARTED, CALL, REQUEST, expired, text("no"), DONE))[3:]) == ["message"]
+    assert kinds(items(undecided)[3:]) == ["message"]
+    assert asked(undecided, 3) == []
     found = items(a_run(STARTED, CALL, REQUEST, RESOLVED.model_copy(update={"decision": "deny"})))
     assert [each.get("approve") for each in found[3:]] == [None, False]
     assert kinds(items(a_run(STARTED, QUESTION, ANSWERED))[3:]) == ["message"]
