@@ -38,13 +38,18 @@ class Conversation:
     created_at: datetime
     updated_at: datetime
     executor: str
-    """The provider in the ids of its graphs: only their executor can read its transcript."""
+    """The provider in the ids of its graphs: only their executor can read its transcript.
+
+    Empty if its first run is to decide that.
+    """
     pinned: bool = False
     archived: bool = False
     branches: int = 1
     """How many branches it has; known where it was looked up."""
     managed: Mapping[str, Any] | None = None
     """What the runs of a session of Managed Agents have; None of any other conversation."""
+    opening: Mapping[str, Any] | None = None
+    """What a client has created it with, over OpenAI's API; None of any other conversation."""
     found_in_run: RunId | None = None
     """The newest run with the words that were searched for; None: they are in the title."""
 

@@ -47,13 +47,14 @@ from app.http.managed_agents.session_routes import router as managed_sessions
 from app.http.mcp.routes import metadata_router as mcp_metadata
 from app.http.mcp.routes import router as mcp
 from app.http.openai.chat.routes import router as openai_chat
+from app.http.openai.conversations.routes import router as openai_conversations
 from app.http.openai.responses.routes import router as openai_responses
 from app.http.openai.routes import router as openai
 
 ROUTERS = (
     *(runs, commands, approvals, batches, schedules, files, conversations, shares),
-    *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, mcp, mcp_metadata),
-    *(anthropic, anthropic_telemetry, spend_limits, anthropic_login),
+    *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, openai_conversations),
+    *(mcp, mcp_metadata, anthropic, anthropic_telemetry, spend_limits, anthropic_login),
     *(managed_agents, managed_sessions, managed_events),
     *(
         receipts,

@@ -45,7 +45,13 @@ INEXPRESSIBLE: Final = {
     "the lines of a batch": r"lines(\.\d+\S*)?: |filePath: |body: must have at least one line",
 }
 """Reasons for a 422 of a request that matches the document, as patterns of field and message."""
-JUDGED_BY_OTHERS: Final = ("/anthropic/", "/managed-agents/", "/mcp", "/openai/v1/responses")
+JUDGED_BY_OTHERS: Final = (
+    "/anthropic/",
+    "/managed-agents/",
+    "/mcp",
+    "/openai/v1/responses",
+    "/openai/v1/conversations",
+)
 """Paths whose requests have forms of others, of which only a part is served.
 
 Most of a call of the model is the provider's to judge.
