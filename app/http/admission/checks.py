@@ -163,7 +163,8 @@ def _has_body(request: Request) -> bool:
 
 def literal_paths(routes: Sequence[BaseRoute]) -> frozenset[str]:
     """The paths of routes without path parameters."""
-    return frozenset(path for route in routes if "{" not in (path := route.path))
+    paths = (route.path for route in routes if isinstance(route, CheckedRoute))
+    return frozenset(path for path in paths if "{" not in path)
 
 
 class _ParsedRequest(Request):
