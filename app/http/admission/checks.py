@@ -28,7 +28,7 @@ _NO_BODY_BYTES: Final = 65_536
 """For routes without a body: some clients send `{}` with every POST."""
 
 _JSON: Final = "application/json"
-_PROBLEMS: Final = {status: {"model": Problem} for status in ERRORS}
+_PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Problem} for status in ERRORS}
 _MAX_NAMED: Final = 10
 
 

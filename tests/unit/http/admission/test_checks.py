@@ -101,7 +101,7 @@ def test_requests_are_matched_against_the_declared_routes_themselves() -> None:
 
 
 def test_an_operation_has_the_name_of_its_function_and_errors_are_problems() -> None:
-    (create,) = [route for route in all_routes() if route.path == "/v1/runs" and "POST" in route.methods]
+    (create,) = [route for route in all_routes() if (route.path, route.methods) == ("/v1/runs", {"POST"})]
     (chat,) = [route for route in all_routes() if route.path == "/openai/v1/chat/completions"]
 
     assert create.unique_id == "start_run"
