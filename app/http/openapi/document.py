@@ -13,10 +13,9 @@ from fastapi import FastAPI
 from app.http.openapi.headers import HEADERS, add_headers
 from app.http.openapi.portable import make_portable
 from app.http.parameters import drop_null
-from app.http.problems import MEDIA_TYPE
+from app.http.problems import ERRORS, MEDIA_TYPE
 from app.platform.serialization.shipped import shipped_text
 
-ERRORS: Final = ("4XX", "5XX")
 EVENT_SCHEMA: Final = "x-event-schema"
 LINE_SCHEMA: Final = "x-line-schema"
 """The schema of the JSON in each `data` of an event stream."""

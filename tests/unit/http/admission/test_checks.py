@@ -1,7 +1,11 @@
 from collections.abc import Iterator
 
+from fastapi import APIRouter
+
 from app.http.admission.checks import SMALL_BODY_BYTES, TEXT_BODY_BYTES, CheckedRoute, literal_paths
 from app.http.anthropic.telemetry_routes import MAX_BYTES
+from app.http.app import documented_app
+from app.http.response_model import ResponseModel
 from app.http.routers import ROUTERS
 
 PASSED_ON_PATHS = {"/anthropic/v1/messages", "/anthropic/v1/messages/count_tokens"}
@@ -101,3 +105,34 @@ def test_literal_paths_are_those_without_parameters() -> None:
 
     assert {"/v1/runs", "/v1/runs/stream", "/healthz"} <= found
     assert not [path for path in found if "{" in path]
+
+
+def test_requests_are_matched_against_the_declared_routes_themselves() -> None:
+    served = documented_app().router.routes
+
+    assert [route for route in served if isinstance(route, CheckedRoute)] == list(all_routes())
+    assert len(served) == len(list(all_routes()))
+
+
+def test_an_operation_has_the_name_of_its_function_and_errors_are_problems() -> None:
+    (create,) = [route for route in all_routes() if (route.path, route.methods) == ("/v1/runs", {"POST"})]
+    (chat,) = [route for route in all_routes() if route.path == "/openai/v1/chat/completions"]
+
+    assert create.unique_id == "start_run"
+    assert create.responses["4XX"]["model"].__name__ == "Problem"
+    assert chat.responses["4XX"]["model"].__name__ == "OpenAiError"
+
+
+def test_the_form_of_a_response_is_built_when_it_is_first_sent() -> None:
+    class Shown(ResponseModel):
+        name: str
+
+    async def show() -> Shown:
+        return Shown(name="one")
+
+    router = APIRouter(route_class=CheckedRoute)
+    router.add_api_route("/shown", show)
+    assert not Shown.__pydantic_complete__
+
+    assert Shown(name="one").model_dump() == {"name": "one"}
+    assert Shown.__pydantic_complete__
