@@ -64,6 +64,7 @@ async def test_a_run_is_executed_again_with_another_message_and_compared(site: S
         await dialog(page).get_by_role("link", name="compare both").click()
 
         await expect(page.get_by_text("Good evening to you.")).to_be_visible()
+        await expect(page.locator(".asked")).to_have_text(["Hello.", "Good evening."])
         await expect(row(page, "Status")).to_contain_text("succeeded")
         await expect(row(page, "Tools called")).to_contain_text("core__get_current_time")
         await expect(row(page, "Tools called")).to_contain_text("differs")

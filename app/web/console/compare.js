@@ -10,7 +10,7 @@ import { formatExact, formatMoney, parseDollars } from "../money.js";
 import { count, duration, percent } from "../parts/format.js";
 import { loaded, useRequests } from "../parts/requests.js";
 import { badge, idOf, Table, timeOf } from "../parts/table.js";
-import { REPEATS } from "../runs/again.js";
+import { REPEATS, textOf } from "../runs/again.js";
 import { linkToComparison, linkToRun } from "../runs/links.js";
 import { useProgress } from "../runs/progress.js";
 import { linkTo } from "./view.js";
@@ -58,9 +58,9 @@ export function Comparison({ a, b, who }) {
               </p>`,
           )}
           <${Table} caption="Two runs side by side" rowKey="name" items=${rowsOf(left, right)} columns=${COLUMNS} />
-          <section class="card" aria-labelledby="answers-title">
-            <h2 id="answers-title">Answers</h2>
-            <div class="sides">${[left, right].map((side) => html`<${Answer} side=${side} />`)}</div>
+          <section class="card" aria-labelledby="said-title">
+            <h2 id="said-title">Last message, and answer</h2>
+            <div class="sides"><${Said} name="A" run=${one} /><${Said} name="B" run=${other} /></div>
           </section>
         `;
       },
@@ -68,21 +68,37 @@ export function Comparison({ a, b, who }) {
   `;
 }
 
-/** @param {{side: Side}} props */
-function Answer({ side: { run } }) {
+/** What was asked last, and the answer. @param {{name: string, run: Run}} props */
+function Said({ name, run }) {
+  const request = run.contentsDeletedAt ? null : apiPath("/v1/runs/{runId}/request", { runId: run.runId });
+  const asked = useRequests([request], null);
   const { content, structuredOutput } = run.final ?? {};
-  const text = structuredOutput ? JSON.stringify(structuredOutput, null, 2) : (content ?? "");
+  const answer = structuredOutput ? JSON.stringify(structuredOutput, null, 2) : (content ?? "");
   return html`
     <div>
-      <h3>${idOf(run.runId)}</h3>
+      <h3>${name}</h3>
       ${
-        text === ""
-          ? html`<p class="hint">${run.contentsDeletedAt ? "It was deleted." : run.endedAt ? "None." : "Not yet."}</p>`
-          : html`<pre class="value plain" tabindex="0">${text.slice(0, CUT)}${text.length > CUT && "…"}</pre>`
+        request === null
+          ? html`<p class="hint">Its contents were deleted.</p>`
+          : html`
+            ${loaded(asked, {
+              what: "its message",
+              show: ([posted]) =>
+                html`<pre class="value plain asked" tabindex="0">${posted && cut(textOf(posted))}</pre>`,
+            })}
+            ${
+              answer === ""
+                ? html`<p class="hint">${run.endedAt ? "It has no answer." : "It has not ended yet."}</p>`
+                : html`<pre class="value plain" tabindex="0">${cut(answer)}</pre>`
+            }
+          `
       }
     </div>
   `;
 }
+
+/** @param {string} said */
+const cut = (said) => (said.length > CUT ? `${said.slice(0, CUT)}…` : said);
 
 /**
  * What is compared, as far as it is known of one of them.

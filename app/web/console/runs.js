@@ -83,9 +83,9 @@ function AllRuns({ who, query, show }) {
     { name: "endUser", label: "End user" },
     { name: "tag", label: "Tag", placeholder: "team:search" },
     { name: "stateKey", label: "Conversation" },
-    ...(mayReadCosts ? [{ name: "run", label: "Open by id", placeholder: "run id" }] : []),
     { name: "from", label: "From (UTC)", isTime: true },
     { name: "to", label: "To (UTC)", isTime: true },
+    ...(mayReadCosts ? [{ name: "run", label: "Open by id", placeholder: "run id" }] : []),
   ];
   return html`
     <${SavedViews} of=${`runs.${who.account}`} href=${linkTo({ ...query, view: "runs", a: "" })} />
@@ -141,12 +141,20 @@ function columnsFor(who, query, reload) {
     },
     {
       label: "Actions",
-      show: (/** @type {Run} */ run) => html`
-        ${run.runId !== query.a && html`<a class="button button-small" href=${comparing(run, query)}>Compare<span class="visually-hidden"> ${run.runId}</span></a>`}
-        ${who.may("runs:write") && run.endedAt === null && html`<${Cancel} run=${run} done=${reload} />`}
-      `,
+      show: (/** @type {Run} */ run) => {
+        const actions = [
+          run.runId !== query.a && html`<${CompareLink} href=${comparing(run, query)} runId=${run.runId} />`,
+          who.may("runs:write") && run.endedAt === null && html`<${Cancel} run=${run} done=${reload} />`,
+        ].filter(Boolean);
+        return actions.length > 0 && html`<div class="row">${actions}</div>`;
+      },
     },
   ];
+}
+
+/** @param {{href: string, runId: string}} props */
+function CompareLink({ href, runId }) {
+  return html`<a class="button button-small" href=${href}>Compare<span class="visually-hidden"> ${runId}</span></a>`;
 }
 
 /** The first of two is chosen, or the second. @param {Run} run @param {Query} query */

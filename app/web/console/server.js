@@ -71,7 +71,7 @@ function Fleet() {
             },
             { label: "Places", isNumber: true, show: (/** @type {Worker} */ { places }) => places },
             { label: "Running", isNumber: true, show: (/** @type {Worker} */ { running }) => running },
-            { label: "Agents", show: (/** @type {Worker} */ { agents }) => agentsOf(agents) },
+            { label: "CLI processes", show: (/** @type {Worker} */ { agents }) => agentsOf(agents) },
             { label: "Last heartbeat", show: (/** @type {Worker} */ { lastHeartbeatAt }) => timeOf(lastHeartbeatAt) },
             { label: "Started", show: (/** @type {Worker} */ { startedAt }) => timeOf(startedAt) },
           ]}

@@ -129,7 +129,7 @@ function jsonField(draft) {
 }
 
 /** The text of the last message. @param {Request} request */
-function textOf({ messages }) {
+export function textOf({ messages }) {
   const content = messages?.at(-1)?.content ?? "";
   if (typeof content === "string") return content;
   const part = content.findLast(({ type }) => type === "text");

@@ -21,7 +21,7 @@ export function Attempts({ run }) {
           rowKey="attempt"
           items=${attempts}
           columns=${[
-            { label: "Attempt", isNumber: true, show: (/** @type {Attempt} */ { attempt }) => attempt + 1 },
+            { label: "Attempt", show: (/** @type {Attempt} */ { attempt }) => attempt + 1 },
             {
               label: "Process",
               show: (/** @type {Attempt} */ { processId }) => (processId ? idOf(processId) : "not known"),
