@@ -89,7 +89,7 @@ async def test_a_run_is_compared_by_its_own_receipts(world: World, compared: Key
     sums = (found.run.cost_usd, found.run.confirmed_usd, found.run.unconfirmed_usd, found.run.pending_usd)
     assert sums == tuple(map(Decimal, ("0.018", "0", "0.012", "0.006")))
     assert [(each.cause, each.evidence) for each in found.differences] == [("doubled_receipt", {})]
-    assert (other.run.confirmed_usd, other.run.unconfirmed_usd) == (Decimal("0.006"), 0)
+    assert (other.run.confirmed_usd, other.run.unconfirmed_usd) == (Decimal("0.006"), Decimal(0))
     assert (other.differences, other.compared_until) == ([], found.compared_until)
 
 
