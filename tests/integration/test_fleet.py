@@ -124,6 +124,9 @@ async def test_attempts_name_the_processes_that_have_executed_them(database: Dat
     await last.execute("UPDATE runs SET status = 'waiting', attempt = attempt + 1, process_id = NULL")
     parked = await Fleet(database).attempts(run)
     snapshot = await Fleet(database).snapshot()
+    resumed_in = "UPDATE runs SET status = 'running', process_id = :process"
+    await last.execute(resumed_in, process=stopped.process_id)
+    resumed = await Fleet(database).attempts(run)
 
     assert [(each.process_id, each.handed_over, each.taken_over_at is None) for each in executed] == [
         (lost.process_id, False, False),
@@ -131,6 +134,7 @@ async def test_attempts_name_the_processes_that_have_executed_them(database: Dat
         (last.process_id, False, True),
     ]
     assert [(each.attempt, each.process_id) for each in parked[2:]] == [(2, None), (3, None)]
+    assert [each.process_id for each in resumed[2:]] == [None, stopped.process_id]
     assert [(each.running, each.waiting) for each in snapshot.accounts] == [(0, 1)]
     assert {each.agents["parked"] for each in snapshot.workers if each.agents} == {2}
     with pytest.raises(RunNotFound):
