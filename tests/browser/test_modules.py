@@ -32,6 +32,13 @@ async def test_a_period_is_compared_with_as_many_days_before_it(site: Site) -> N
     ]
 
 
+async def test_unusual_days_are_not_known_before_seven_others(site: Site) -> None:
+    async with site.visit() as page:
+        found: Any = await page.evaluate(_UNUSUAL)
+
+    assert found == [None, [], ["2026-11-08"]]
+
+
 async def test_a_stopped_stream_does_not_reconnect(site: Site) -> None:
     opened: list[str] = []
     requested = {name: asyncio.Event() for name in ("left", "stays")}
@@ -193,4 +200,12 @@ _FOLLOW = """async () => {
   const listeners = { onEvent() {}, onConnection() {}, onFailure() {} };
   window.leave = followRun("left", listeners);
   followRun("stays", listeners);
+}"""
+
+_UNUSUAL = """async () => {
+  const { anomaliesOf } = await import("./assets/billing/spend/outliers.js");
+  const days = Array.from({ length: 8 }, (_, index) => `2026-11-0${index + 1}`);
+  const of = (last, from = 0) => new Map(days.map((day, at) => [day, at < from ? 0 : at === 7 ? last : 10]));
+  const unusual = (credits) => anomaliesOf(days, credits)?.map(({ day }) => day) ?? null;
+  return [of(900, 1), of(11), of(900)].map(unusual);
 }"""
