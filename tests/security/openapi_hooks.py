@@ -123,9 +123,10 @@ def filter_case(_context: Any, case: Case[Any]) -> bool:
 @schemathesis.hook
 def before_call(_context: Any, case: Case[Any], _kwargs: dict[str, Any]) -> None:
     """Replace hosts that exist, graphs that need the CLI, and sessions whose stream would never end."""
-    for field, old, new in REPLACED if isinstance(case.body, dict) else ():
-        if isinstance(value := case.body.get(field), str):
-            case.body[field] = value.replace(old, new)
+    if isinstance(case.body, dict):
+        for field, old, new in REPLACED:
+            if isinstance(value := case.body.get(field), str):
+                case.body[field] = value.replace(old, new)
     if case.path == ENDLESS:
         case.path_parameters["sessionId"] = "sesn_unknown"
 
