@@ -267,10 +267,8 @@ async def test_hostile_names_do_nothing(site: Site) -> None:
     await a_run(site, key.secret, HOSTILE, endUser=HOSTILE, tags={"team": HOSTILE})
     async with a_client(site.world.url, key.secret) as http:
         await http.post(f"/v1/accounts/{key.account}/keys", json={"name": HOSTILE, "scopes": ["runs:read"]})
-        posted = await http.post(
-            "/v1/webhooks",
-            json={"url": "https://example.org/", "events": ["run.failed"], "description": HOSTILE},
-        )
+        webhook = {"url": "https://example.org/", "events": ["run.failed"], "description": HOSTILE}
+        posted = await http.post("/v1/webhooks", json=webhook)
         assert posted.status_code == 201, posted.text
         await http.post(
             "/v1/schedules",
