@@ -16,7 +16,7 @@ from app.events import (
 from app.http.openai.answer import NOTHING, AnswerOptions, Received, RunAnswer, token_usage
 from app.http.openai.mapper import Delta
 from app.http.openai.responses.ids import ResponseName
-from app.http.streaming.replay import discarded_in, not_discarded
+from app.http.streaming.discarded_entries import discarded_in, not_discarded
 from app.runs.generate import FAILURES
 from app.runs.records import RunRecord
 from app.streams.port import LogEntry
