@@ -1,6 +1,7 @@
 """The package as people install it: built, installed into an empty environment, and used."""
 
 import asyncio
+import io
 import os
 import re
 import sys
@@ -118,6 +119,8 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
     with zipfile.ZipFile(wheel) as archive:
         packed = set(archive.namelist())
         metadata = archive.read(f"runtally-{__version__}.dist-info/METADATA").decode()
+        with tarfile.open(fileobj=io.BytesIO(archive.read("app/texts.tar.xz"))) as inner:
+            archived = set(inner.getnames())
     with tarfile.open(source) as sources:
         sent = sources.getnames()
 
@@ -127,12 +130,15 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
         for pattern in patterns
         for path in (ROOT / directory).rglob(pattern)
     }
-    compressed = {"app/docs/.env.example", "app/http/openapi/examples.yaml"}
+    texts = {".env.example", "app/http/openapi/examples.yaml"}
+    texts |= {f"docs/{name or 'README'}.md" for name in guide_pages().keys() - {"settings"}}
+    compressed = set[str]()
     for kind in ("js", "css", "ftl"):
         compressed |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "app/web").rglob(f"*.{kind}")}
-    guide = {f"app/docs/{name or 'README'}.md" for name in guide_pages().keys() - {"settings"}}
-    assert {re.sub("^migrations/", "app/migrations/", path) for path in here} - packed - compressed == set()
-    assert {f"{path}.gz" for path in compressed | guide} - packed == set()
+    needed = {re.sub("^migrations/", "app/migrations/", path) for path in here}
+    assert needed - packed - compressed - texts == set()
+    assert {f"{path}.gz" for path in compressed} - packed == set()
+    assert texts - archived == set()
     assert {"LICENSE", "NOTICE"} <= {path.rpartition("/licenses/")[2] for path in packed}
     assert f"\nVersion: {__version__}\n" in metadata
     assert not [path for path in sent if re.search(r"^[^/]+/tests/|/(node_modules|\.env)(/|$)", path)]

@@ -7,16 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from app.platform.serialization.shipped import shipped_text
+from app.platform.serialization.shipped import shipped_texts
 
-_APP: Final = Path(__file__).parents[3]
-_INSTALLED: Final = _APP / "docs"
-"""Where a wheel has the documents, compressed; a checkout and an image have them beside the package."""
-
-LAYOUT: Final = _APP / "web" / "guide.html"
+LAYOUT: Final = Path(__file__).parents[3] / "web" / "guide.html"
 """What is around a page."""
 
 _SETTINGS: Final = ".env.example"
+_DOCUMENTS: Final = "docs/"
 _PART: Final = re.compile(r"\*\*(.+?)\*\*:?(.*?)(?=^\*\*|\Z)", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)")
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
@@ -52,13 +49,11 @@ def guide_pages() -> dict[str, GuidePage]:
 
 def _sources() -> Iterator[tuple[str, str]]:
     """The names and texts of the documents; `decisions/` are for those who change the code."""
-    is_installed = _INSTALLED.is_dir()
-    root = _INSTALLED if is_installed else _APP.parent / "docs"
-    for path in sorted([*root.rglob("*.md"), *root.rglob("*.md.gz")]):
-        name = path.relative_to(root).as_posix().partition(".md")[0]
-        if not name.startswith("decisions/"):
-            yield name, shipped_text(root / f"{name}.md")
-    yield "settings", _settings(shipped_text((root if is_installed else root.parent) / _SETTINGS))
+    texts = shipped_texts(_SETTINGS, _DOCUMENTS)
+    yield "settings", _settings(texts.pop(_SETTINGS))
+    for path, text in texts.items():
+        if not path.startswith(f"{_DOCUMENTS}decisions/"):
+            yield path.removeprefix(_DOCUMENTS).removesuffix(".md"), text
 
 
 def _name(path: str) -> str:
