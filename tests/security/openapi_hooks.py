@@ -34,6 +34,7 @@ INEXPRESSIBLE: Final = {
     "a rule about a message's parts": r"messages\.\d+(\.content)?: a message of role|"
     r"\S*parts: (hold no text|must hold)|"
     r"messages\.\d+(\.parts\.\d+\.url: |\.content: must (have at least|hold an attachment))",
+    "a rule about the last message": r"messages\.\d+\.id: must have 1 to",
     "rules about attachments": r"(messages\.\d+\.)?(content|parts)\.\d+(\.\w+){0,2}: ",
     "a rule about parts of a text": r"files\.\d+\.path: ",
     "what the graph allows": r".*accepts no system messages|files: the graph|input(\.\S+)?: ",
