@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from app.conversations.records import Conversation
@@ -14,7 +13,6 @@ from app.conversations.repository import (
     lock_conversation,
 )
 from app.errors import Conflict, Invalid
-from app.ids import new_uuid
 from app.requests.principal import Principal
 from app.runs.conversations.branching import load_tree
 from app.runs.conversations.records import OpenedConversation, Opening
@@ -37,20 +35,7 @@ async def create_conversation(
     conversations: ConversationService, caller: Principal, opening: Opening
 ) -> Conversation:
     """Create a conversation; raises `StorageFull`, and `Invalid` for too many messages."""
-    now = datetime.now(UTC)
-    new = Conversation(
-        account_id=caller.account_id,
-        state_key=f"{_PREFIX}{new_uuid().hex}",
-        session_id=new_uuid(),
-        title=None,
-        turns=0,
-        forked_from=None,
-        forked_at=None,
-        created_at=now,
-        updated_at=now,
-        executor="",
-        opening=_stored(opening),
-    )
+    new = Conversation.without_runs(caller.account_id, _PREFIX, opening=_stored(opening))
     async with conversations.database.transaction() as tx:
         await conversations.storage.require_room(tx, caller.account_id, _size(new.opening))
         return await insert_conversation(tx, new) or new
