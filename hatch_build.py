@@ -1,30 +1,48 @@
-"""What a wheel has otherwise than a checkout: scripts and styles of pages, and the guide, are compressed."""
+"""What a wheel has otherwise than a checkout: it is smaller, because these files are compressed.
+
+Those that a server sends are compressed one by one, as they are sent; all others are one archive.
+"""
 
 import gzip
+import io
+import tarfile
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+_TEXTS = "texts.tar.xz"
+_ALSO = (".env.example", "app/http/openapi/examples.yaml")
+"""With the documents; `app/platform/serialization/shipped.py` reads them."""
+
 
 class CompressedFiles(BuildHookInterface):
-    """The server sends these files as they are then, and a client without a server is small."""
+    """A client without a server is small then."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compress them into a directory of their own, from which the wheel takes them."""
         if version == "editable":
             return
         root, self._made = Path(self.root), tempfile.TemporaryDirectory()
-        web = [path for kind in ("js", "css") for path in (root / "app" / "web").rglob(f"*.{kind}")]
-        pages = [path for path in (root / "docs").rglob("*.md") if "decisions" not in path.parts]
-        places = {path: path.relative_to(root).as_posix() for path in web}
-        places |= {path: f"app/{path.relative_to(root).as_posix()}" for path in pages}
-        places[root / ".env.example"] = "app/docs/.env.example"
-        for number, (path, place) in enumerate(places.items()):
+        web = [path for kind in ("js", "css", "ftl") for path in (root / "app" / "web").rglob(f"*.{kind}")]
+        for number, path in enumerate(web):
             compressed = Path(self._made.name) / str(number)
             compressed.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
-            build_data["force_include"][str(compressed)] = f"{place}.gz"
+            build_data["force_include"][str(compressed)] = f"{path.relative_to(root).as_posix()}.gz"
+        archive = Path(self._made.name) / _TEXTS
+        self._write_texts(archive)
+        build_data["force_include"][str(archive)] = f"app/{_TEXTS}"
+
+    def _write_texts(self, archive: Path) -> None:
+        root = Path(self.root)
+        pages = [path for path in (root / "docs").rglob("*.md") if "decisions" not in path.parts]
+        with tarfile.open(archive, "w:xz", preset=9) as texts:
+            for path in sorted([*pages, *(root / each for each in _ALSO)]):
+                member = tarfile.TarInfo(path.relative_to(root).as_posix())
+                content = path.read_bytes()
+                member.size = len(content)
+                texts.addfile(member, io.BytesIO(content))
 
     def finalize(self, version: str, _build_data: dict[str, Any], _artifact: str) -> None:
         """Remove that directory."""

@@ -146,6 +146,10 @@ class AsyncClient:
         run_id = options.get("run_id") or str(uuid4())
         return await self.call(calls.preview_run(body_of(run_id, graph, prompt, options=options)))
 
+    async def request(self, run_id: str) -> dict[str, Any]:
+        """The request that has started a run, without its files and metadata."""
+        return await self.call(calls.get_request(run_id))
+
     def evidence(self, run_id: str) -> AsyncIterator[Evidence]:
         """What a run did, oldest first: prompts, capabilities and decisions; needs `runs:audit`."""
         return each_async(self.call, partial(calls.list_evidence, run_id))

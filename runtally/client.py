@@ -144,6 +144,10 @@ class Client:
         run_id = options.get("run_id") or str(uuid4())
         return self.call(calls.preview_run(body_of(run_id, graph, prompt, options=options)))
 
+    def request(self, run_id: str) -> dict[str, Any]:
+        """The request that has started a run, without its files and metadata."""
+        return self.call(calls.get_request(run_id))
+
     def evidence(self, run_id: str) -> Iterator[Evidence]:
         """What a run did, oldest first: prompts, capabilities and decisions; needs `runs:audit`."""
         return each(self.call, partial(calls.list_evidence, run_id))

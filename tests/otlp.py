@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -45,6 +46,10 @@ class OtlpReceiver:
     sums: dict[str, Counter[tuple[tuple[str, Any], ...]]] = field(default_factory=dict)
     """Of each histogram, by its attributes: the latest."""
     counts: dict[str, Counter[tuple[tuple[str, Any], ...]]] = field(default_factory=dict)
+    points: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    """Of each counter, by its name."""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """The attributes of log records."""
     requests: int = 0
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -73,21 +78,35 @@ class OtlpReceiver:
             yield from self._lines(child, names, f"{indent}  ")
 
     def _keep(self, path: str, body: bytes) -> None:
-        if path == "/v1/traces":
-            for traced in ExportTraceServiceRequest.FromString(body).resource_spans:
-                self.resources.append(_attributes(traced.resource.attributes))
-                for scope in traced.scope_spans:
-                    self.spans.extend(map(_span, scope.spans))
-            return
-        assert path == "/v1/metrics"
+        keep = {
+            "/v1/traces": self._keep_traces,
+            "/v1/logs": self._keep_logs,
+            "/v1/metrics": self._keep_metrics,
+        }
+        keep[path](body)
+
+    def _keep_traces(self, body: bytes) -> None:
+        for traced in ExportTraceServiceRequest.FromString(body).resource_spans:
+            self.resources.append(_attributes(traced.resource.attributes))
+            for scope in traced.scope_spans:
+                self.spans.extend(map(_span, scope.spans))
+
+    def _keep_logs(self, body: bytes) -> None:
+        for logged in ExportLogsServiceRequest.FromString(body).resource_logs:
+            self.resources.append(_attributes(logged.resource.attributes))
+            for scope in logged.scope_logs:
+                self.events.extend(_attributes(record.attributes) for record in scope.log_records)
+
+    def _keep_metrics(self, body: bytes) -> None:
         for of_resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-            for of_scope in of_resource.scope_metrics:
-                for metric in of_scope.metrics:
-                    points = metric.histogram.data_points
-                    keys = [tuple(sorted(_attributes(point.attributes).items())) for point in points]
-                    pairs = list(zip(keys, points, strict=True))
-                    self.sums[metric.name] = Counter({key: point.sum for key, point in pairs})
-                    self.counts[metric.name] = Counter({key: point.count for key, point in pairs})
+            self.resources.append(_attributes(of_resource.resource.attributes))
+            for metric in (each for scope in of_resource.scope_metrics for each in scope.metrics):
+                self.points.extend((metric.name, _attributes(p.attributes)) for p in metric.sum.data_points)
+                points = metric.histogram.data_points
+                keys = [tuple(sorted(_attributes(point.attributes).items())) for point in points]
+                pairs = list(zip(keys, points, strict=True))
+                self.sums[metric.name] = Counter({key: point.sum for key, point in pairs})
+                self.counts[metric.name] = Counter({key: point.count for key, point in pairs})
 
 
 @asynccontextmanager

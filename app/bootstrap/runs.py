@@ -300,6 +300,7 @@ def _open_heartbeat(infra: Infrastructure, execution: _Execution, dispatcher: Di
         supervisor=execution.supervisor,
         attempts=execution.starter.attempts,
         lose=execution.starter.lose,
+        agents=lambda: None if infra.agent is None else infra.agent.starter.counts(),
     )
 
 

@@ -22,11 +22,10 @@ from app.billing.chain.service import AccountChains
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
-from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_previewers, warm_up
 from app.bootstrap.infrastructure import Infrastructure, open_infrastructure
-from app.bootstrap.metrics.exposition import database_parts, open_exposition
+from app.bootstrap.metrics.exposition import open_exposition
 from app.bootstrap.roles import Role
 from app.bootstrap.runs import OpenedRuns, open_runs
 from app.bootstrap.schedules import open_schedules
@@ -47,6 +46,7 @@ from app.platform.metrics.registry import MetricsRegistry
 from app.platform.read_side import ReadSide
 from app.platform.server.memory import MemoryCeiling
 from app.platform.settings import Settings
+from app.platform.telemetry.service import Telemetry
 from app.runs.abandonment.service import AbandonedRuns
 from app.runs.batches.service import BatchService
 from app.runs.chats import ChatRuns
@@ -138,6 +138,7 @@ class Services:
     memory: MemoryCeiling
     """Checked before anything large is read."""
     offload: Offload
+    telemetry: Telemetry
     metrics: MetricsRegistry
     exposition: Exposition
 
@@ -202,13 +203,12 @@ async def open_services(
 async def _open(
     infra: Infrastructure, stack: AsyncExitStack, executors: _Executors, neighbours: Neighbours | None
 ) -> Services:
-    settings, planner, fleet = infra.settings, infra.planner, Fleet(infra.database)
+    settings, planner = infra.settings, infra.planner
     webhooks, accounts = await _open_webhooks(infra, stack), await _open_accounts(infra)
     tokens = await _open_tokens(infra, stack, accounts)
     opened = await open_runs(infra, stack, _open_executor(infra, executors), accounts=accounts)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
-    parts = database_parts(fleet, webhooks, ReconciliationStatements(infra.database), infra.metrics.models)
     return Services(
         settings=settings,
         role=infra.role,
@@ -238,7 +238,7 @@ async def _open(
         schedules=timed.schedules,
         batches=timed.batches,
         forecasts=Forecasts(infra.database, infra.billing),
-        fleet=fleet,
+        fleet=Fleet(infra.database),
         billing=infra.billing,
         delivery=infra.delivery,
         ledger=infra.ledger,
@@ -256,8 +256,9 @@ async def _open(
         erasures=_open_erasures(infra, opened, timed.schedules, accounts),
         memory=infra.memory,
         offload=infra.offload,
+        telemetry=infra.telemetry,
         metrics=infra.metrics.registry,
-        exposition=await open_exposition(infra, stack, opened, parts=parts, neighbours=neighbours),
+        exposition=await open_exposition(infra, stack, opened, webhooks=webhooks, neighbours=neighbours),
     )
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any, NamedTuple
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Self
 from uuid import UUID, uuid5
 
-from app.ids import AccountId, RunId
+from app.ids import AccountId, RunId, new_uuid
 from app.platform.objects.documents import ContentsMissing, restored
 
 
@@ -38,15 +38,48 @@ class Conversation:
     created_at: datetime
     updated_at: datetime
     executor: str
-    """The provider in the ids of its graphs: only their executor can read its transcript."""
+    """The provider in the ids of its graphs: only their executor can read its transcript.
+
+    Empty if its first run is to decide that.
+    """
     pinned: bool = False
     archived: bool = False
     branches: int = 1
     """How many branches it has; known where it was looked up."""
     managed: Mapping[str, Any] | None = None
     """What the runs of a session of Managed Agents have; None of any other conversation."""
+    opening: Mapping[str, Any] | None = None
+    """What a client has created it with, over OpenAI's API; None of any other conversation."""
     found_in_run: RunId | None = None
     """The newest run with the words that were searched for; None: they are in the title."""
+
+    @classmethod
+    def without_runs(
+        cls,
+        account_id: AccountId,
+        prefix: str,
+        *,
+        executor: str = "",
+        title: str | None = None,
+        managed: Mapping[str, Any] | None = None,
+        opening: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """One that a client creates before its first run, under a new key with this prefix."""
+        now = datetime.now(UTC)
+        return cls(
+            account_id=account_id,
+            state_key=f"{prefix}{new_uuid().hex}",
+            session_id=new_uuid(),
+            title=title,
+            turns=0,
+            forked_from=None,
+            forked_at=None,
+            created_at=now,
+            updated_at=now,
+            executor=executor,
+            managed=managed,
+            opening=opening,
+        )
 
     @property
     def branch_id(self) -> UUID:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, Uuid, cast, delete, func, literal, select, text, tuple_, update
+from sqlalchemy import ColumnElement, Uuid, case, cast, delete, func, literal, select, text, tuple_, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -50,31 +50,33 @@ async def take_turn(
 ) -> Conversation:
     """Add a turn to the conversation, creating it with this title and executor if there is none.
 
-    Locks its row until the transaction ends, so turns are numbered in the order of commits.
+    One that was created without an executor gets both now. Locks its row until the transaction ends, so
+    turns are numbered in the order of commits.
     """
+    insert = postgresql.insert(sessions).values(
+        account_id=account_id,
+        state_key=state_key,
+        session_id=uuid4(),
+        title=title,
+        executor=executor,
+        turns=1,
+        created_at=func.now(),
+        updated_at=func.now(),
+    )
+    is_undecided = sessions.c.executor == ""
     statement = (
-        postgresql.insert(sessions)
-        .values(
-            account_id=account_id,
-            state_key=state_key,
-            session_id=uuid4(),
-            title=title,
-            executor=executor,
-            turns=1,
-            created_at=func.now(),
-            updated_at=func.now(),
-        )
-        .on_conflict_do_update(
+        insert.on_conflict_do_update(
             index_elements=[sessions.c.account_id, sessions.c.state_key],
             # A transaction that has waited for another one began before that one's.
             set_={
                 "turns": sessions.c.turns + 1,
                 "updated_at": func.greatest(sessions.c.updated_at, func.now()),
                 "archived": False,
+                "executor": case((is_undecided, insert.excluded.executor), else_=sessions.c.executor),
+                "title": case((is_undecided, insert.excluded.title), else_=sessions.c.title),
             },
         )
-        .returning(sessions)
-    )
+    ).returning(sessions)
     return _conversation((await tx.execute(statement)).mappings().one())
 
 
@@ -92,6 +94,7 @@ async def insert_conversation(tx: Transaction, conversation: Conversation) -> Co
             forked_from=conversation.forked_from,
             forked_at=conversation.forked_at,
             managed=conversation.managed,
+            opening=conversation.opening,
             created_at=func.now(),
             updated_at=func.now(),
         )
@@ -108,6 +111,12 @@ async def change_managed(
     """Replace what the runs of a session of Managed Agents have."""
     is_one = _is(conversation.account_id, conversation.state_key)
     await tx.execute(update(sessions).where(is_one).values(managed=managed, title=title))
+
+
+async def change_opening(tx: Transaction, conversation: Conversation, opening: Mapping[str, Any]) -> None:
+    """Replace what a conversation was created with."""
+    is_one = _is(conversation.account_id, conversation.state_key)
+    await tx.execute(update(sessions).where(is_one).values(opening=opening))
 
 
 async def change_conversation(

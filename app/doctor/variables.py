@@ -59,6 +59,8 @@ def _ignored(names: Collection[str]) -> Iterator[str]:
 
 
 def _overridden(settings: Settings) -> Iterator[str]:
+    if settings.embed_origins and not settings.jwt_issuers:
+        yield "RUNTALLY_EMBED_ORIGINS has no effect without RUNTALLY_JWT_ISSUERS: chats in sites need tokens"
     if settings.claude_auth == "local_session":
         defaults = Settings.model_fields
         useless = {

@@ -1,10 +1,10 @@
 """The ASGI app: middleware, routes and error handlers."""
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 
@@ -27,8 +27,8 @@ from app.http.mcp.errors import McpErrors
 from app.http.middleware import HeadRequests, RequestIds, SecurityHeaders, UnexpectedErrors, UnreadBodies
 from app.http.native.openapi import event_schemas
 from app.http.openai.errors import OpenAiErrors
-from app.http.openapi.document import ERRORS, DocumentedApp
-from app.http.problems import Problem, install_error_handlers
+from app.http.openapi.document import DocumentedApp
+from app.http.problems import install_error_handlers
 from app.http.request_log import RequestLog
 from app.http.routers import LITERAL_PATHS, ROUTERS, WORKER_ROUTERS
 from app.http.streaming.closing import OpenStreams
@@ -101,20 +101,9 @@ def documented_app(role: Role = Role.SERVE) -> DocumentedApp:
         redoc_url=None,
     )
     install_error_handlers(app)
-    app.router.routes.extend(_api(role).routes)
-    return app
-
-
-@cache
-def _api(role: Role) -> APIRouter:
-    """The routes of every app in this process: FastAPI needs 0.3 s of CPU to prepare them."""
-    api = APIRouter(
-        responses={status: {"model": Problem} for status in ERRORS},
-        generate_unique_id_function=lambda route: route.name,
-    )
     for router in WORKER_ROUTERS if role is Role.WORKER else ROUTERS:
-        api.include_router(router)
-    return api
+        app.router.routes.extend(router.routes)
+    return app
 
 
 def create_app(

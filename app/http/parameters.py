@@ -9,8 +9,10 @@ from pydantic import BeforeValidator, Field
 
 from app.errors import Invalid
 from app.http.admission.authentication import request_principal
+from app.ids import STATE_KEY_PATTERN
 from app.platform.pagination import MAX_PAGE, PageRequest
 from app.requests.attribution import MAX_TAG_CHARS, TAG_NAME, Label, LabelFilter
+from app.runs.conversations.service import ConversationNotFound
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -57,6 +59,13 @@ NEVER_NULL: Any = Field(json_schema_extra=drop_null)
 
 StorableText = Annotated[str, Field(pattern=r"^[^\x00]+$")]
 """PostgreSQL cannot store U+0000 in text."""
+
+
+def valid_state_key(given: str) -> str:
+    """The key of a conversation from a path; raises `ConversationNotFound` for one that cannot be."""
+    if not re.fullmatch(STATE_KEY_PATTERN, given):
+        raise ConversationNotFound
+    return given
 
 
 async def _labels(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import structlog
 from fastapi import FastAPI, Request
@@ -21,6 +21,8 @@ from app.platform.logs.context import note
 log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+ERRORS: Final = ("4XX", "5XX")
+"""The statuses of errors, as the OpenAPI document has them."""
 
 _BAD_JSON = "json_invalid"
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")

@@ -6,6 +6,7 @@ from app.http.ai_sdk.routes import router as ai_sdk
 from app.http.anthropic.limit_routes import router as spend_limits
 from app.http.anthropic.login.routes import router as anthropic_login
 from app.http.anthropic.routes import router as anthropic
+from app.http.anthropic.telemetry_routes import router as anthropic_telemetry
 from app.http.api.accounts.routes import router as accounts
 from app.http.api.alarms.routes import router as alarms
 from app.http.api.approvals.routes import router as approvals
@@ -46,13 +47,14 @@ from app.http.managed_agents.session_routes import router as managed_sessions
 from app.http.mcp.routes import metadata_router as mcp_metadata
 from app.http.mcp.routes import router as mcp
 from app.http.openai.chat.routes import router as openai_chat
+from app.http.openai.conversations.routes import router as openai_conversations
 from app.http.openai.responses.routes import router as openai_responses
 from app.http.openai.routes import router as openai
 
 ROUTERS = (
     *(runs, commands, approvals, batches, schedules, files, conversations, shares),
-    *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, mcp, mcp_metadata),
-    *(anthropic, spend_limits, anthropic_login),
+    *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, openai_conversations),
+    *(mcp, mcp_metadata, anthropic, anthropic_telemetry, spend_limits, anthropic_login),
     *(managed_agents, managed_sessions, managed_events),
     *(
         receipts,

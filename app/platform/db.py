@@ -17,7 +17,6 @@ from sqlalchemy.pool import NullPool
 from app.errors import Unavailable
 from app.ids import RunKey
 from app.platform.concurrency.pool_use import PoolUse
-from app.platform.database_settings import POOL_SIZE
 from app.platform.logs.dependency import QUIET_S, DependencyLog
 from app.platform.pagination import PageRequest
 from app.platform.postgres.connecting import DIRECT, Connector
@@ -44,6 +43,7 @@ from app.platform.postgres.usability import (
 from app.platform.schema.compatibility import SchemaOutdated, SchemaUnknown
 from app.platform.schema.repository import upgrade, usable_revision
 from app.platform.serialization.stored_json import dump_json, load_json
+from app.platform.setting_groups.database import POOL_SIZE
 
 Transaction = NewType("Transaction", AsyncConnection)
 """A writable transaction; leaving `Database.transaction()` commits it."""

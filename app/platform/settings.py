@@ -20,13 +20,15 @@ from pydantic import (
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
-from app.platform.database_settings import DatabaseSettings, starts_with
 from app.platform.issuers.persons import OidcSettings
 from app.platform.issuers.tokens import TokenIssuer, check_issuers, read_issuers
-from app.platform.network_settings import NetworkSettings
 from app.platform.secret_files import read_secret_files
 from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
+from app.platform.setting_groups.database import DatabaseSettings, starts_with
+from app.platform.setting_groups.network import NetworkSettings
+from app.platform.setting_groups.origins import OriginSettings
+from app.platform.setting_groups.telemetry import TelemetrySettings
 
 ENV_FILE = ".env"
 _IN_FILES = {
@@ -34,8 +36,7 @@ _IN_FILES = {
     *("DATABASE_URL", "DATABASE_DIRECT_URL", "DATABASE_READ_URL", "REDIS_URL"),
     *("ANTHROPIC_BASE_URL", "ANTHROPIC_ADMIN_BASE_URL"),
     "OTEL_EXPORTER_OTLP_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    *(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT" for signal in ("TRACES", "METRICS", "LOGS")),
 }
 _REDIS_SCHEMES = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "unix://")
 _HTTP_SCHEMES = ("http://", "https://")
@@ -43,15 +44,13 @@ _OBJECT_SCHEMES = ("s3://", "gs://", "az://", "file:///")
 _KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
 _HOST_AND_PORT = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}")
 _HEADER_VALUE = re.compile(r"[!-~]+")
-_PAIRS = re.compile(r"[^\s=,]+=[^,\r\n]*(,\s*[^\s=,]+=[^,\r\n]*)*")
-_ORIGIN = re.compile(r"https?://([a-z0-9-]+(\.[a-z0-9-]+)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 
 
 class SettingsError(OperatorError):
     """A setting is missing or wrong; the text names the variable."""
 
 
-class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
+class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, TelemetrySettings):
     """The settings of an operator. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(
@@ -180,7 +179,6 @@ class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
     metrics_port: int | None = Field(None, ge=0, le=65_535, validation_alias="RUNTALLY_METRICS_PORT")
     webhook_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_WEBHOOK_ALLOW_PRIVATE")
     egress_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_EGRESS_ALLOW_PRIVATE")
-    cors_origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_CORS_ORIGINS")
     on_disconnect: Literal["continue", "cancel"] = Field(
         "continue", validation_alias="RUNTALLY_ON_DISCONNECT"
     )
@@ -189,39 +187,8 @@ class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
         None, validation_alias="RUNTALLY_PATH_PREFIX"
     )
     allow_http_sign_in: bool = Field(default=False, validation_alias="RUNTALLY_ALLOW_HTTP_SIGN_IN")
-    otel_endpoint: Annotated[str, starts_with(*_HTTP_SCHEMES)] | None = Field(
-        None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT"
-    )
-    otel_traces_endpoint: Annotated[str, starts_with(*_HTTP_SCHEMES)] | None = Field(
-        None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
-    )
-    otel_metrics_endpoint: Annotated[str, starts_with(*_HTTP_SCHEMES)] | None = Field(
-        None, validation_alias="OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
-    )
-    otel_headers: SecretStr | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_HEADERS")
-    otel_traces_headers: SecretStr | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_HEADERS")
-    otel_metrics_headers: SecretStr | None = Field(
-        None, validation_alias="OTEL_EXPORTER_OTLP_METRICS_HEADERS"
-    )
-    otel_protocol: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_PROTOCOL")
-    otel_traces_protocol: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
-    otel_metrics_protocol: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_METRICS_PROTOCOL")
-    otel_traces_exporter: str | None = Field(None, validation_alias="OTEL_TRACES_EXPORTER")
-    otel_metrics_exporter: str | None = Field(None, validation_alias="OTEL_METRICS_EXPORTER")
-    otel_sdk_disabled: bool = Field(default=False, validation_alias="OTEL_SDK_DISABLED")
-    otel_service_name: str | None = Field(None, validation_alias="OTEL_SERVICE_NAME")
-    otel_resource_attributes: str | None = Field(None, validation_alias="OTEL_RESOURCE_ATTRIBUTES")
-    otel_capture_content: bool = Field(
-        default=False, validation_alias="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-    )
-    telemetry_backends: Annotated[tuple[Literal["langfuse", "openinference"], ...], NoDecode] = Field(
-        (), validation_alias="RUNTALLY_TELEMETRY_BACKENDS"
-    )
 
-    @field_validator(
-        *("tools", "allowed_host_roots", "cors_origins", "provider_key_ids", "telemetry_backends"),
-        mode="before",
-    )
+    @field_validator("tools", "allowed_host_roots", "provider_key_ids", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
@@ -256,35 +223,6 @@ class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
             raise ValueError("must be ASCII without spaces or line breaks")
         return value
 
-    @field_validator("otel_traces_exporter", "otel_metrics_exporter")
-    @classmethod
-    def _is_an_exporter(cls, value: str | None) -> str | None:
-        if value not in {None, "otlp", "none"}:
-            raise ValueError("must be otlp or none; send to a collector for anything else")
-        return value
-
-    @field_validator("otel_protocol", "otel_traces_protocol", "otel_metrics_protocol")
-    @classmethod
-    def _is_http(cls, value: str | None) -> str | None:
-        if value not in {None, "http/protobuf"}:
-            message = "must be http/protobuf, which collectors receive on port 4318; grpc is not supported"
-            raise ValueError(message)
-        return value
-
-    @field_validator("otel_headers", "otel_traces_headers", "otel_metrics_headers")
-    @classmethod
-    def _are_secret_pairs(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None:
-            cls._are_pairs(value.get_secret_value())
-        return value
-
-    @field_validator("otel_resource_attributes")
-    @classmethod
-    def _are_pairs(cls, value: str | None) -> str | None:
-        if value is not None and not _PAIRS.fullmatch(value):
-            raise ValueError("must be name=value, comma-separated; a comma in a value is written %2C")
-        return value
-
     @field_validator("bootstrap_key")
     @classmethod
     def _is_a_key(cls, value: SecretStr | None) -> SecretStr | None:
@@ -297,16 +235,6 @@ class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
     def _are_directories(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
         if not all(root.is_absolute() and root.is_dir() for root in value):
             raise ValueError("must be absolute paths of directories, comma-separated")
-        return value
-
-    @field_validator("cors_origins")
-    @classmethod
-    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(_is_origin(origin) for origin in value):
-            raise ValueError(
-                "must be origins as browsers send them, comma-separated: "
-                "https://chat.example.org, http://localhost:3000 (lower case, no path, no usual port, no *)"
-            )
         return value
 
     @field_validator("graphs_dir", "skills_dir", "claude_config_dir")
@@ -377,12 +305,6 @@ def withdraw_secrets(environ: MutableMapping[str, str]) -> None:
 
 def _in_upper_case(variables: Mapping[str, str | None]) -> dict[str, str | None]:
     return {name.upper(): value for name, value in variables.items()}
-
-
-def _is_origin(text: str) -> bool:
-    # Browsers omit the default port, so an origin with it would never match.
-    usual = ":443" if text.startswith("https://") else ":80"
-    return _ORIGIN.fullmatch(text) is not None and not text.endswith(usual)
 
 
 def _line(detail: Any) -> str:

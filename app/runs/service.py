@@ -17,7 +17,7 @@ from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.commands.service import RunNotFound
 from app.runs.conversations.service import ConversationBusy
-from app.runs.deletion.service import with_contents
+from app.runs.deletion.service import RunDeleted, with_contents
 from app.runs.dispatch.limits import QueueFull
 from app.runs.drift.repository import drifted_runs
 from app.runs.events.reader import RunEventReader
@@ -157,6 +157,15 @@ class RunService:
         async with self.database.read() as reader:
             stored = await stored_request(reader, run)
         return None if stored is None else await self.codec.read(stored)
+
+    async def request_of(self, run: RunKey) -> str:
+        """The same of a run that has its contents; raises `RunNotFound`, `RunDeleted`."""
+        await self.get_with_contents(run)
+        # It may be large, and may have been deleted since.
+        async with self.codec.large_request(run.account_id):
+            if (text := await self.request(run)) is None:
+                raise RunDeleted
+        return text
 
     async def evidence(self, run: RunKey, *, after: int, limit: int) -> list[EvidenceRecord]:
         """What a run did, after a position; raises `RunNotFound`, `RunDeleted`."""

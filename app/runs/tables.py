@@ -229,6 +229,7 @@ workers = Table(
     Column("lease_s", Double, nullable=False, comment="For how long each heartbeat counts"),
     Column("started_at", UtcDateTime, nullable=False),
     Column("seen_at", UtcDateTime, nullable=False, comment="Its last heartbeat"),
+    Column("agents", Json(none_as_null=True), comment="Its CLI processes by state; null: it starts none"),
 )
 
 queued_commands = Table(
@@ -258,6 +259,7 @@ run_takeovers = Table(
         server_default=text("false"),
         comment="Whether the process gave the run away itself, because it stopped",
     ),
+    Column("process_id", Uuid, comment="The process that had executed it"),
     ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
 )
 

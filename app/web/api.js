@@ -1,5 +1,7 @@
 // HTTP client of the API: uses the session cookie and URLs relative to the page.
 
+import { t } from "./languages.js";
+
 /** An error response of the server, or no response (`code` "unreachable"). */
 export class ApiError extends Error {
   /** @param {{status: number, code: string, detail: string, errors?: FieldProblem[] | null}} problem */
@@ -12,10 +14,12 @@ export class ApiError extends Error {
   }
 }
 
-const UNREACHABLE = { status: 0, code: "unreachable", detail: "The server cannot be reached." };
-const UNREADABLE = { code: "unreadable", detail: "The server’s response could not be read." };
+const UNREACHABLE = { status: 0, code: "unreachable", detail: t("unreachable") };
+const UNREADABLE = { code: "unreadable", detail: t("unreadable") };
 
 let onUnauthenticated = () => {};
+/** @type {((refused?: string) => Promise<string>) | null} */
+let giveToken = null;
 
 /**
  * Set the function that is called when the session has ended.
@@ -23,6 +27,14 @@ let onUnauthenticated = () => {};
  */
 export function onSignedOut(listener) {
   onUnauthenticated = listener;
+}
+
+/**
+ * Send tokens instead of the session cookie. The source gives one, and another one than that which was refused.
+ * @param {(refused?: string) => Promise<string>} source
+ */
+export function sendTokens(source) {
+  giveToken = source;
 }
 
 /**
@@ -99,6 +111,18 @@ export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path) => call("DELETE", path);
 
 /**
+ * The bytes of a response, until they are aborted; null if it has none.
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
+ * @param {AbortSignal} signal
+ */
+export async function getStream(path, signal) {
+  const response = await answered("GET", path, undefined, {}, signal);
+  // Chromium makes an empty stream of no content.
+  return response.status === 204 ? null : response.body;
+}
+
+/**
  * The content of a file.
  * @template {ApiPath} Path
  * @param {PathOf<Path>} path
@@ -117,20 +141,42 @@ async function call(method, path, body, headers) {
   return response.status === 204 ? null : response.json();
 }
 
-/** @param {string} method @param {string} path @param {unknown} [body] @param {Record<string, string>} [headers] */
-async function answered(method, path, body, headers) {
-  const response = await request(method, path, body, headers);
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} [body]
+ * @param {Record<string, string>} [headers]
+ * @param {AbortSignal} [signal]
+ */
+async function answered(method, path, body, headers, signal) {
+  /** @type {Record<string, string>} */
+  const json = body === undefined ? {} : { "Content-Type": "application/json" };
+  const response = await authorized(apiUrl(path), {
+    method,
+    headers: { ...json, ...headers },
+    body: JSON.stringify(body),
+    signal,
+  });
   if (response.ok) return response;
   const problem = await response.json().catch(() => UNREADABLE);
   if (response.status === 401 && path !== "v1/browser-session") onUnauthenticated();
   throw new ApiError({ ...problem, status: response.status });
 }
 
-/** @param {string} method @param {string} path @param {unknown} body @param {Record<string, string>} [headers] */
-async function request(method, path, body, headers) {
-  const json = { headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) };
+/** @param {string} url @param {RequestInit} request */
+async function authorized(url, request) {
+  if (giveToken === null) return reach(url, request);
+  const send = (/** @type {string} */ token) =>
+    reach(url, { ...request, credentials: "omit", headers: { ...request.headers, Authorization: `Bearer ${token}` } });
+  const token = await giveToken();
+  const response = await send(token);
+  return response.status === 401 ? send(await giveToken(token)) : response;
+}
+
+/** @param {string} url @param {RequestInit} request */
+async function reach(url, request) {
   try {
-    return await fetch(apiUrl(path), { method, ...(body === undefined ? { headers } : json) });
+    return await fetch(url, request);
   } catch {
     throw new ApiError(UNREACHABLE);
   }

@@ -5,23 +5,27 @@
 
 import { Waiting } from "./approvals/waiting.js";
 import { html, useState } from "./html.js";
+import { t, tWithElements } from "./languages.js";
 import { FilterFields } from "./parts/filter_fields.js";
 import { startPage } from "./shell.js";
 
 const KINDS = /** @type {const} */ ([
-  ["", "Everything"],
-  ["approval", "Approvals"],
-  ["question", "Questions"],
-  ["client_tool", "Client tools"],
-  ["budget", "Budgets"],
+  ["", t("kind-all")],
+  ["approval", t("kinds-approval")],
+  ["question", t("kinds-question")],
+  ["client_tool", t("kinds-client_tool")],
+  ["budget", t("kinds-budget")],
 ]);
 const TEXTS = /** @type {const} */ ([
-  ["graphId", "Graph"],
-  ["runId", "Run"],
-  ["stateKey", "Conversation"],
+  ["graphId", t("graph")],
+  ["runId", t("run")],
+  ["stateKey", t("conversation")],
 ]);
 
-const FILTERS = [{ name: "kind", label: "Kind", options: KINDS }, ...TEXTS.map(([name, label]) => ({ name, label }))];
+const FILTERS = [
+  { name: "kind", label: t("kind"), options: KINDS },
+  ...TEXTS.map(([name, label]) => ({ name, label })),
+];
 
 /** @param {{who: Session}} props */
 function ApprovalsPage({ who }) {
@@ -34,11 +38,11 @@ function ApprovalsPage({ who }) {
   };
   return html`
     <main id="main" class="page" tabindex="-1">
-      <h1>What waits for an answer</h1>
+      <h1>${t("approvals-title")}</h1>
       ${
         who.may("runs:read")
           ? html`<${FilterFields} filters=${FILTERS} values=${filters} choose=${choose} /><${Waiting} who=${who} filters=${filters} isPage />`
-          : html`<p class="notice notice-warn">This API key lacks the scope <code>runs:read</code>, which shows what waits.</p>`
+          : html`<p class="notice notice-warn">${tWithElements("approvals-lack-scope", { scope: html`<code>runs:read</code>` })}</p>`
       }
     </main>
   `;

@@ -4,6 +4,7 @@
 
 import { ApiError, apiPath, get, post } from "./api.js";
 import { html, useState, withValue } from "./html.js";
+import { locale, t, tWithElements } from "./languages.js";
 import { startPage } from "./shell.js";
 
 const LOGIN = "/v1/logins/{userCode}";
@@ -36,13 +37,13 @@ function DevicePage({ who }) {
   const decide = (/** @type {"allow" | "deny"} */ decision) =>
     attempt(async () => {
       await post(apiPath(LOGIN, { userCode: written(code) }), { decision });
-      setOutcome(decision === "allow" ? "It is signed in. You can close this page." : "It was not signed in.");
+      setOutcome(t(decision === "allow" ? "device-allowed" : "device-denied"));
     });
 
   return html`
     <main id="main" class="page stack" tabindex="-1">
-      <h1>Sign in Claude Code</h1>
-      ${!who.may("external:write") && html`<p class="notice notice-warn">This needs the scope <code>external:write</code>, which you do not have.</p>`}
+      <h1>${t("page-device")}</h1>
+      ${!who.may("external:write") && html`<p class="notice notice-warn">${tWithElements("device-needs-scope", { scope: html`<code>external:write</code>` })}</p>`}
       ${problem && html`<p class="notice notice-bad" role="alert">${problem}</p>`}
       ${
         outcome
@@ -52,10 +53,10 @@ function DevicePage({ who }) {
             : html`
                 <form class="card stack" onSubmit=${look}>
                   <label class="field">
-                    <span>The code that Claude Code shows</span>
+                    <span>${t("device-code")}</span>
                     <input value=${code} required autocomplete="off" spellcheck="false" onInput=${withValue(setCode)} />
                   </label>
-                  <p><button class="button button-primary" disabled=${busy}>Continue</button></p>
+                  <p><button class="button button-primary" disabled=${busy}>${t("device-continue")}</button></p>
                 </form>
               `
       }
@@ -66,21 +67,22 @@ function DevicePage({ who }) {
 /** @param {{who: Session, login: Login, busy: boolean, decide: (decision: "allow" | "deny") => void}} props */
 function Decision({ who, login, busy, decide }) {
   return html`
-    <section class="card stack" aria-label="Login">
+    <section class="card stack" aria-label=${t("device-login")}>
       <p>
-        A program may call the model for <strong>${who.person?.endUser ?? who.account}</strong>, at the expense of the
-        account <strong>${who.account}</strong>, for at most 30 days.
-        Allow it only if you have just begun this login yourself, and the code is the one that you see there.
+        ${tWithElements("device-words", {
+          who: html`<strong>${who.person?.endUser ?? who.account}</strong>`,
+          account: html`<strong>${who.account}</strong>`,
+        })}
       </p>
       <dl class="facts">
-        <div><dt>Code</dt><dd><code>${login.userCode}</code></dd></div>
-        <div><dt>Program</dt><dd>${login.client || "without a name"}</dd></div>
-        <div><dt>Address</dt><dd>${login.address ?? "unknown"}</dd></div>
-        <div><dt>Begun</dt><dd>${new Date(login.createdAt).toLocaleString()}</dd></div>
+        <div><dt>${t("code")}</dt><dd><code>${login.userCode}</code></dd></div>
+        <div><dt>${t("device-program")}</dt><dd>${login.client || t("without-name")}</dd></div>
+        <div><dt>${t("device-address")}</dt><dd>${login.address ?? t("unknown")}</dd></div>
+        <div><dt>${t("device-begun")}</dt><dd>${new Date(login.createdAt).toLocaleString(locale)}</dd></div>
       </dl>
       <div class="row">
-        <button type="button" class="button button-primary" disabled=${busy} onClick=${() => decide("allow")}>Allow</button>
-        <button type="button" class="button button-bad" disabled=${busy} onClick=${() => decide("deny")}>Deny</button>
+        <button type="button" class="button button-primary" disabled=${busy} onClick=${() => decide("allow")}>${t("allow")}</button>
+        <button type="button" class="button button-bad" disabled=${busy} onClick=${() => decide("deny")}>${t("deny")}</button>
       </div>
     </section>
   `;

@@ -1,12 +1,15 @@
 // Money as whole numbers of ten-billionths of a dollar: only what is displayed is rounded.
 
+import { locale } from "./languages.js";
+
 export const DECIMALS = 10;
 const PER_CREDIT = 1000n;
 const PER_DOLLAR = 10n ** BigInt(DECIMALS);
 const CENT = PER_DOLLAR / 100n;
-const SPARE_ZEROS = /(\.\d\d\d*?)0+$/;
+const CENTS = 2;
 
-const grouped = new Intl.NumberFormat("en-US");
+/** How amounts are written, by their least and most decimals. @type {Map<string, Intl.NumberFormat>} */
+const formats = new Map();
 
 /**
  * Parse a decimal string of dollars.
@@ -31,7 +34,7 @@ export function fromCredits(credits) {
  * @param {bigint} units
  */
 export function formatMoney(units) {
-  return formatFixed(units, usualDecimals(units)).replace(SPARE_ZEROS, "$1");
+  return formatRounded(units, CENTS, usualDecimals(units));
 }
 
 /**
@@ -40,11 +43,7 @@ export function formatMoney(units) {
  * @param {number} decimals
  */
 export function formatFixed(units, decimals) {
-  const step = 10n ** BigInt(DECIMALS - decimals);
-  const size = units < 0n ? -units : units;
-  const rounded = (size + step / 2n) / step;
-  if (rounded === 0n && size > 0n) return `${units < 0n ? "-" : ""}<$${withPoint(1n, decimals)}`;
-  return `${units < 0n ? "-" : ""}$${withPoint(rounded, decimals)}`;
+  return formatRounded(units, decimals, decimals);
 }
 
 /**
@@ -52,7 +51,7 @@ export function formatFixed(units, decimals) {
  * @param {bigint} units
  */
 export function formatExact(units) {
-  return formatFixed(units, DECIMALS).replace(SPARE_ZEROS, "$1");
+  return formatRounded(units, CENTS, DECIMALS);
 }
 
 /**
@@ -78,9 +77,31 @@ function usualDecimals(units) {
   return size >= CENT ? 4 : 6;
 }
 
-/** @param {bigint} digits @param {number} decimals */
-function withPoint(digits, decimals) {
-  const text = digits.toString().padStart(decimals + 1, "0");
-  const whole = grouped.format(BigInt(text.slice(0, text.length - decimals)));
-  return decimals === 0 ? whole : `${whole}.${text.slice(-decimals)}`;
+/** @param {bigint} units @param {number} least decimals @param {number} most */
+function formatRounded(units, least, most) {
+  const step = 10n ** BigInt(DECIMALS - most);
+  const size = units < 0n ? -units : units;
+  const rounded = (size + step / 2n) / step;
+  const isLess = rounded === 0n && size > 0n;
+  const digits = (isLess ? 1n : rounded).toString().padStart(most + 1, "0");
+  // A string: a number would lose digits.
+  const decimal = /** @type {`${number}`} */ (
+    `${digits.slice(0, digits.length - most)}.${digits.slice(digits.length - most)}`
+  );
+  const text = `${units < 0n ? "-" : ""}${isLess ? "<" : ""}${dollarsWith(least, most).format(decimal)}`;
+  // In a text from right to left, the parts of US$ would change places.
+  return document.dir === "rtl" ? `\u2066${text}\u2069` : text;
+}
+
+/** @param {number} least decimals @param {number} most */
+function dollarsWith(least, most) {
+  const key = `${least} ${most}`;
+  const format =
+    formats.get(key) ??
+    new Intl.NumberFormat(locale, {
+      ...{ style: "currency", currency: "USD", currencyDisplay: "narrowSymbol" },
+      ...{ minimumFractionDigits: least, maximumFractionDigits: most },
+    });
+  formats.set(key, format);
+  return format;
 }

@@ -4,12 +4,13 @@ import { ApiError, apiPath, getAs } from "./api.js";
 import { Plain, Prose, Value } from "./chat/text.js";
 import { toolTitle } from "./chat/messages.js";
 import { html, render, useEffect, useState } from "./html.js";
+import { locale, t } from "./languages.js";
+import { LanguageChoice } from "./parts/language_choice.js";
 
 /** @typedef {Schemas["SharedConversation"]} Shared */
 /** @typedef {Shared["messages"][number]} Message */
 
 const WEB = /^https?:\/\//i;
-const ENDED = "This link shows nothing: it has expired or was revoked, or it is not complete.";
 
 function SharedPage() {
   const [shared, setShared] = useState(/** @type {Shared | null} */ (null));
@@ -19,10 +20,10 @@ function SharedPage() {
       const page = await pageAfter(before?.nextCursor ?? null);
       setProblem("");
       setShared({ ...page, messages: [...(before?.messages ?? []), ...page.messages] });
-      document.title = `${page.title ?? "Shared conversation"} – Runtally`;
+      document.title = t("page-title", { title: page.title ?? t("shared-title") });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      setProblem(error.code === "share_ended" ? ENDED : error.message);
+      setProblem(error.code === "share_ended" ? t("shared-ended") : error.message);
     }
   };
   useEffect(() => void more(null), []);
@@ -31,8 +32,8 @@ function SharedPage() {
       <main class="page" id="main">
         ${
           problem
-            ? html`<div class="card"><h1>Nothing to show</h1><p role="alert">${problem}</p></div>`
-            : html`<p class="waiting" role="status">Loading…</p>`
+            ? html`<div class="card"><h1>${t("shared-nothing")}</h1><p role="alert">${problem}</p></div>`
+            : html`<p class="waiting" role="status">${t("loading")}</p>`
         }
       </main>
     `;
@@ -40,17 +41,18 @@ function SharedPage() {
   return html`
     <header class="top">
       <span class="brand"><img src="./assets/icon.svg" alt="" width="22" height="22" />Runtally</span>
+      <${LanguageChoice} />
     </header>
     <main class="shared column" id="main">
       <header>
-        <h1>${shared.title ?? "Shared conversation"}</h1>
-        <p class="hint">As it was on ${day(shared.sharedAt)}. The link works until ${day(shared.expiresAt)}.</p>
+        <h1><bdi>${shared.title ?? t("shared-title")}</bdi></h1>
+        <p class="hint">${t("shared-dates", { shared: day(shared.sharedAt), expires: day(shared.expiresAt) })}</p>
       </header>
       ${shared.messages.map((message, index) => html`<${SharedMessage} key=${index} message=${message} />`)}
       ${problem && html`<p class="notice notice-bad" role="alert">${problem}</p>`}
       ${
         shared.nextCursor !== null &&
-        html`<button type="button" class="button" onClick=${() => more(shared)}>Show more</button>`
+        html`<button type="button" class="button" onClick=${() => more(shared)}>${t("show-more")}</button>`
       }
     </main>
   `;
@@ -62,7 +64,7 @@ function SharedMessage({ message }) {
     case "user_message":
       return html`
         <section class="turn">
-          <h2 class="visually-hidden">Question</h2>
+          <h2 class="visually-hidden">${t("question")}</h2>
           <div class="user-message">
             <${Plain} text=${message.content ?? ""} />
             ${message.attachments?.map(({ title, mediaType, type }) => html`<p class="hint">${title ?? mediaType ?? type}</p>`)}
@@ -72,7 +74,7 @@ function SharedMessage({ message }) {
     case "assistant_message":
       return html`
         <section class="answer">
-          <h2 class="visually-hidden">Answer</h2>
+          <h2 class="visually-hidden">${t("answer")}</h2>
           <${Prose} text=${message.content ?? ""} />
           ${message.citations && html`<${Sources} citations=${message.citations} />`}
         </section>
@@ -85,15 +87,15 @@ function SharedMessage({ message }) {
             <span class="tool-name">${toolTitle(message.toolName ?? "")}</span>
           </summary>
           <div class="tool-body">
-            <h3>Arguments</h3>
-            <${Value} value=${message.args} label="Arguments" />
-            <h3>Result</h3>
-            <${Value} value=${message.result ?? null} label="Result" />
+            <h3>${t("arguments")}</h3>
+            <${Value} value=${message.args} label=${t("arguments")} />
+            <h3>${t("result")}</h3>
+            <${Value} value=${message.result ?? null} label=${t("result")} />
           </div>
         </details>
       `;
     default:
-      return html`<p class="note">Earlier messages were summarized for the model.</p>`;
+      return html`<p class="note">${t("note-compacted")}</p>`;
   }
 }
 
@@ -102,11 +104,11 @@ function Sources({ citations }) {
   const pages = new Map(citations.filter(({ url }) => WEB.test(url)).map(({ url, title }) => [url, title || url]));
   return html`
     <section class="sources">
-      <h3>Sources</h3>
+      <h3>${t("sources")}</h3>
       <ul>
         ${[...pages].map(
           ([url, title]) => html`
-            <li key=${url}><a href=${url} target="_blank" rel="noopener noreferrer nofollow">${title}</a></li>
+            <li key=${url}><a href=${url} target="_blank" rel="noopener noreferrer nofollow"><bdi>${title}</bdi></a></li>
           `,
         )}
       </ul>
@@ -121,7 +123,7 @@ function pageAfter(cursor) {
 
 /** @param {string} time */
 function day(time) {
-  return new Date(time).toLocaleDateString([], { day: "numeric", month: "long", year: "numeric" });
+  return new Date(time).toLocaleDateString(locale, { day: "numeric", month: "long", year: "numeric" });
 }
 
 // Another link that is opened in this tab changes only what is after `#`.

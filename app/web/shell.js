@@ -4,30 +4,24 @@
 
 import { ApiError, apiPath, apiUrl, get, onSignedOut, post, remove } from "./api.js";
 import { html, render, useEffect, useRef, useState } from "./html.js";
+import { locale, t, tIfKnown } from "./languages.js";
+import { LanguageChoice } from "./parts/language_choice.js";
 import { NoticeButton } from "./parts/notices.js";
 
+/** Reached by a link alone. */
+const DEVICE = "device";
 const PAGES = [
-  { name: "chat", label: "Chat", href: "./", needs: "runs:read" },
-  { name: "approvals", label: "Approvals", href: "./approvals", needs: "runs:read" },
-  { name: "billing", label: "Billing", href: "./billing", needs: "receipts:read" },
-  { name: "console", label: "Console", href: "./console", needs: "receipts:read" },
-  // Reached by a link alone.
-  { name: "device", label: "", href: "./device", needs: "external:write" },
+  { name: "chat", href: "./", needs: "runs:read" },
+  { name: "approvals", href: "./approvals", needs: "runs:read" },
+  { name: "billing", href: "./billing", needs: "receipts:read" },
+  { name: "console", href: "./console", needs: "receipts:read" },
+  { name: DEVICE, href: "./device", needs: "external:write" },
 ];
 /** The pages that tell of something while they are hidden. */
 const NOTICES = ["chat", "approvals"];
 /** Scopes that `admin` includes. */
 const OF_ADMIN = ["metrics:read", "keys:write", "budgets:write"];
 const BROWSER_SESSION = apiPath("/v1/browser-session");
-const NOT_SIGNED_IN = "The sign-in has failed. Try again.";
-/** What is wrong with a sign-in at the issuer, by the code that the server says. */
-const PROBLEMS = /** @type {Record<string, string>} */ ({
-  account_suspended: "The account is suspended.",
-  issuer_unavailable: "The issuer cannot be reached. Try again later.",
-  no_role: "You are known to the issuer, but have no role here. Ask an administrator for one.",
-  sign_in_denied: "The issuer has not signed you in.",
-  sign_in_expired: "The sign-in took too long, or began in another browser. Try again.",
-});
 
 /** @typedef {Schemas["BrowserSessionResponse"]} SessionResponse */
 /** @typedef {SessionResponse & {may: (scope: string) => boolean}} Session */
@@ -41,6 +35,7 @@ const UNKNOWN = undefined;
  * @param {PageProps} page
  */
 export function startPage({ name, Page }) {
+  document.title = t("page-title", { title: t(`page-${name}`) });
   render(html`<${Shell} name=${name} Page=${Page} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
 }
 
@@ -64,7 +59,7 @@ function Shell({ name, Page }) {
       // Another person may sign in here.
       sessionStorage.clear();
       if (left) return location.assign(left.continueAt);
-      setNotice("You are signed out.");
+      setNotice(t("signed-out"));
       setWho(null);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
@@ -73,21 +68,21 @@ function Shell({ name, Page }) {
   };
   useEffect(() => {
     onSignedOut(() => {
-      setNotice("Your session has ended. Sign in again to continue.");
+      setNotice(t("session-ended"));
       setWho(null);
     });
     loadSession();
   }, []);
 
   if (unreachable) return html`<${Unreachable} retry=${loadSession} />`;
-  if (who === UNKNOWN) return html`<p class="waiting" role="status">Loading…</p>`;
+  if (who === UNKNOWN) return html`<p class="waiting" role="status">${t("loading")}</p>`;
   const onSignIn = (/** @type {SessionResponse} */ found) => {
     setNotice("");
     setWho(known(found));
   };
   if (who === null) return html`<${SignIn} notice=${notice} onSignIn=${onSignIn} />`;
   return html`
-    <a class="skip" href="#main">Skip to content</a>
+    <a class="skip" href="#main">${t("skip")}</a>
     <${TopBar} name=${name} who=${who} signOut=${signOut} />
     ${notice && html`<p class="notice notice-bad" role="alert">${notice}</p>`}
     ${pagesOf(who).some((page) => page.name === name) ? html`<${Page} who=${who} />` : html`<${NotOpen} />`}
@@ -101,7 +96,7 @@ function problemOfSignIn() {
   if (code === null) return "";
   url.searchParams.delete("problem");
   history.replaceState(null, "", url);
-  return PROBLEMS[code] ?? NOT_SIGNED_IN;
+  return tIfKnown(`sign-in-failed-${code}`) ?? t("sign-in-failed");
 }
 
 /**
@@ -123,7 +118,7 @@ const pagesOf = (who) => PAGES.filter(({ needs }) => who.person === null || who.
 function NotOpen() {
   return html`
     <main id="main" class="page" tabindex="-1">
-      <div class="card empty"><h1>This page is not open to your role</h1></div>
+      <div class="card empty"><h1>${t("page-not-open")}</h1></div>
     </main>
   `;
 }
@@ -133,12 +128,12 @@ function TopBar({ name, who, signOut }) {
   return html`
     <header class="top">
       <span class="brand"><img src="./assets/icon.svg" alt="" width="22" height="22" />Runtally</span>
-      <nav aria-label="Pages">
+      <nav aria-label=${t("pages")}>
         ${pagesOf(who)
-          .filter(({ label }) => label !== "")
+          .filter((page) => page.name !== DEVICE)
           .map(
             (page) => html`
-            <a href=${page.href} aria-current=${page.name === name ? "page" : undefined}>${page.label}</a>
+            <a href=${page.href} aria-current=${page.name === name ? "page" : undefined}>${t(`page-${page.name}`)}</a>
           `,
           )}
       </nav>
@@ -148,28 +143,29 @@ function TopBar({ name, who, signOut }) {
         </summary>
         <div class="who-card">
           <dl>
-            <dt>Account</dt>
+            <dt>${t("account")}</dt>
             <dd>${who.account}</dd>
             ${
               who.person
                 ? html`
-                    <dt>Person</dt>
+                    <dt>${t("person")}</dt>
                     <dd>${who.person.name} <code>${who.person.endUser}</code></dd>
-                    <dt>Role</dt>
+                    <dt>${t("role")}</dt>
                     <dd>${who.person.role}</dd>
                   `
                 : html`
-                    <dt>API key</dt>
-                    <dd>${who.keyName ?? "without a name"} <code>${who.keyPrefix}…</code></dd>
+                    <dt>${t("api-key")}</dt>
+                    <dd>${who.keyName ?? t("without-name")} <code>${who.keyPrefix}…</code></dd>
                   `
             }
-            <dt>May</dt>
+            <dt>${t("may")}</dt>
             <dd>${who.scopes.map((scope) => html`<code class="scope">${scope}</code> `)}</dd>
-            <dt>Signed in until</dt>
-            <dd>${new Date(who.expiresAt).toLocaleString()}</dd>
+            <dt>${t("signed-in-until")}</dt>
+            <dd>${new Date(who.expiresAt).toLocaleString(locale)}</dd>
           </dl>
           ${NOTICES.includes(name) && html`<${NoticeButton} />`}
-          <button type="button" class="button" onClick=${signOut}>Sign out</button>
+          <${LanguageChoice} />
+          <button type="button" class="button" onClick=${signOut}>${t("sign-out")}</button>
         </div>
       </details>
     </header>
@@ -201,14 +197,14 @@ function SignIn({ notice, onSignIn }) {
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     const apiKey = field.current?.value.trim();
-    if (!apiKey) return showProblem("Enter an API key.");
+    if (!apiKey) return showProblem(t("enter-key"));
     setBusy(true);
     try {
       onSignIn(await post(BROWSER_SESSION, { apiKey }));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       setBusy(false);
-      showProblem(error.status === 401 ? "This API key is not valid, or it was revoked." : error.message);
+      showProblem(error.status === 401 ? t("key-not-valid") : error.message);
     }
   };
   const showProblem = (/** @type {string} */ text) => {
@@ -221,11 +217,11 @@ function SignIn({ notice, onSignIn }) {
     <main class="sign-in" id="main">
       <form class="card" onSubmit=${submit} aria-labelledby="sign-in-title" novalidate>
         <img src="./assets/icon.svg" alt="" width="40" height="40" />
-        <h1 id="sign-in-title">Sign in to Runtally</h1>
+        <h1 id="sign-in-title">${t("sign-in-to")}</h1>
         ${notice && html`<p class="notice" role="status">${notice}</p>`}
-        ${issuer && html`<a class="button" href=${startAtIssuer()}>Sign in with ${issuer}</a>`}
+        ${issuer && html`<a class="button" href=${startAtIssuer()}>${t("sign-in-with", { issuer })}</a>`}
         <label class="field">
-          <span>API key</span>
+          <span>${t("api-key")}</span>
           <input
             ref=${field}
             type="password"
@@ -239,10 +235,9 @@ function SignIn({ notice, onSignIn }) {
           />
         </label>
         ${problem && html`<p class="problem" id="sign-in-problem" role="alert">${problem}</p>`}
-        <button class="button button-primary" disabled=${busy}>${busy ? "Signing in…" : "Sign in"}</button>
-        <p class="hint" id="sign-in-hint">
-          The key is exchanged for a session that scripts cannot read. It ends after seven days, or when you sign out.
-        </p>
+        <button class="button button-primary" disabled=${busy}>${t(busy ? "signing-in" : "sign-in")}</button>
+        <p class="hint" id="sign-in-hint">${t("sign-in-hint")}</p>
+        <${LanguageChoice} />
       </form>
     </main>
   `;
@@ -261,9 +256,9 @@ function Unreachable({ retry }) {
   return html`
     <main class="sign-in" id="main">
       <div class="card">
-        <h1>The server cannot be reached</h1>
-        <p>It may be restarting, or your connection may be down.</p>
-        <button type="button" class="button button-primary" onClick=${retry}>Try again</button>
+        <h1>${t("unreachable-title")}</h1>
+        <p>${t("unreachable-hint")}</p>
+        <button type="button" class="button button-primary" onClick=${retry}>${t("try-again")}</button>
       </div>
     </main>
   `;

@@ -87,6 +87,11 @@ def change_run(run_id: str, *, permission_mode: str) -> Call[None]:
     return Call(method="PATCH", path=_run(run_id), body={"permissionMode": permission_mode}, parse=nothing)
 
 
+def get_request(run_id: str) -> Call[dict[str, Any]]:
+    """The request that has started a run."""
+    return Call(method="GET", path=f"{_run(run_id)}/request", parse=dict)
+
+
 def list_evidence(run_id: str, cursor: str | None) -> Call[Page[Evidence]]:
     """A page of what a run did."""
     return page_call(f"{_run(run_id)}/evidence", Evidence, cursor)

@@ -7,15 +7,20 @@ import pytest
 from dotenv import dotenv_values
 
 from app.platform.issuers.persons import OidcSettings
-from app.platform.network_settings import NetworkSettings
+from app.platform.setting_groups.network import NetworkSettings
+from app.platform.setting_groups.origins import OriginSettings
+from app.platform.setting_groups.telemetry import TelemetrySettings
 from app.platform.settings import Settings, SettingsError
 from tests.architecture.tree import ROOT
 
 EXAMPLE = ROOT / ".env.example"
-LAST = [*OidcSettings.model_fields, *NetworkSettings.model_fields]
+LAST = [
+    *(*TelemetrySettings.model_fields, *OriginSettings.model_fields),
+    *(*OidcSettings.model_fields, *NetworkSettings.model_fields),
+]
 IN_ORDER = [*(name for name in Settings.model_fields if name not in LAST), *LAST]
 VARIABLES = [str(Settings.model_fields[name].validation_alias) for name in IN_ORDER]
-"""Few need those of the sign-in of people and of the network: they are the last ones."""
+"""Few need those of telemetry, other origins, the sign-in of people and the network: they are last."""
 
 
 @pytest.fixture(autouse=True)

@@ -120,10 +120,12 @@ class Site:
 
 
 @asynccontextmanager
-async def a_site(world: World, model: Model, browser: Browser) -> AsyncIterator[Site]:
+async def a_site(
+    world: World, model: Model, browser: Browser, *, locale: str = "en-GB"
+) -> AsyncIterator[Site]:
     """A new profile of the browser, at a server."""
     async with (
-        await browser.new_context(base_url=world.url, locale="en-GB", timezone_id="UTC") as profile,
+        await browser.new_context(base_url=world.url, locale=locale, timezone_id="UTC") as profile,
         await profile.new_page() as page,
     ):
         profile.set_default_timeout(PATIENCE_S * 1000)

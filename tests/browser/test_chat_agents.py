@@ -119,7 +119,7 @@ async def test_lines_take_the_place_of_what_is_loaded_and_a_run_shows_its_time(s
         await hold.reached.wait()
         await expect(page.get_by_text(re.compile(r"Step 1 · \d+ s"))).to_be_visible()
         await page.clock.fast_forward(36_000_000)
-        await expect(page.get_by_text(re.compile(r"· 36\d\d\d s"))).to_be_visible()
+        await expect(page.get_by_text(re.compile(r"· 36,\d\d\d s"))).to_be_visible()
         hold.until.set()
         await ended(page)
 

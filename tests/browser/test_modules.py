@@ -1,7 +1,6 @@
 """JavaScript modules of the pages, tested without the page around them."""
 
 import asyncio
-import re
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ async def test_dollars_are_added_exactly(site: Site) -> None:
     async with site.visit() as page:
         sums: Any = await page.evaluate(_SUMS)
 
-    assert sums == ["0.3000000000", None, "12345678901234567890.1000000001", "$0.0032", "$12.35", "$0.00"]
+    assert sums == ["0.3000000000", None, "12345678901234567890.1000000001", *_SHOWN]
 
 
 async def test_a_period_is_compared_with_as_many_days_before_it(site: Site) -> None:
@@ -33,29 +32,33 @@ async def test_a_period_is_compared_with_as_many_days_before_it(site: Site) -> N
     ]
 
 
+async def test_unusual_days_are_not_known_before_seven_others(site: Site) -> None:
+    async with site.visit() as page:
+        found: Any = await page.evaluate(_UNUSUAL)
+
+    assert found == [None, [], ["2026-11-08"]]
+
+
 async def test_a_stopped_stream_does_not_reconnect(site: Site) -> None:
     opened: list[str] = []
     requested = {name: asyncio.Event() for name in ("left", "stays")}
     may_answer = asyncio.Event()
 
     async def events(route: Route) -> None:
-        opened.append("left" if "/left/" in route.request.url else "stays")
-        await route.fulfill(status=503)
-
-    async def run(route: Route) -> None:
-        requested[route.request.url.rpartition("/")[2]].set()
+        name = "left" if "/left/" in route.request.url else "stays"
+        opened.append(name)
+        requested[name].set()
         await may_answer.wait()
         await route.fulfill(status=503)
 
     async with site.visit(complaints=["status of 503"]) as page:
         await page.route("**/v1/runs/*/events?*", events)
-        await page.route(re.compile("/v1/runs/(left|stays)$"), run)
         await page.evaluate(_FOLLOW)
         for event in requested.values():
             await event.wait()
         await page.evaluate("() => window.leave()")
         may_answer.set()
-        # Whoever stays comes back again and again, the other would have been first.
+        # The one that stays comes back again and again, the other would have been first.
         async with asyncio.timeout(PATIENCE_S):
             while opened.count("stays") < 3:
                 await asyncio.sleep(0.02)
@@ -158,13 +161,17 @@ _RUN = """async () => {
   );
   return [entries, titles, run.pendingApprovals.length];
 }"""
+_SHOWN = ["$0.0032", "$12.35", "$0.00", "$12,345,678,901,234,567,890.1000000001", "-$0.50", "<$0.01"]
 _SUMS = """async () => {
   const { dollars, total } = await import("/assets/chat/cost.js");
+  const { formatExact, formatFixed, parseDollars } = await import("/assets/money.js");
   return [
     total(["0.1", "0.2000000000"]),
     total(["0.1", null]),
     total(["12345678901234567890.1", "0.0000000001"]),
     ...["0.0031500001", "12.345678", "0"].map(dollars),
+    ...["12345678901234567890.1000000001", "-0.5"].map((amount) => formatExact(parseDollars(amount))),
+    formatFixed(parseDollars("0.004"), 2),
   ];
 }"""
 _PERIODS = """async () => {
@@ -193,4 +200,12 @@ _FOLLOW = """async () => {
   const listeners = { onEvent() {}, onConnection() {}, onFailure() {} };
   window.leave = followRun("left", listeners);
   followRun("stays", listeners);
+}"""
+
+_UNUSUAL = """async () => {
+  const { anomaliesOf } = await import("./assets/billing/spend/outliers.js");
+  const days = Array.from({ length: 8 }, (_, index) => `2026-11-0${index + 1}`);
+  const of = (last, from = 0) => new Map(days.map((day, at) => [day, at < from ? 0 : at === 7 ? last : 10]));
+  const unusual = (credits) => anomaliesOf(days, credits)?.map(({ day }) => day) ?? null;
+  return [of(900, 1), of(11), of(900)].map(unusual);
 }"""

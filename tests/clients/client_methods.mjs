@@ -13,6 +13,7 @@ const methods = {
   get_run: (client) => client.get("r"),
   delete_run: (client) => client.delete("r"),
   change_run: (client) => client.change("r", { permissionMode: "plan" }),
+  run_request: (client) => client.request("r"),
   run_evidence: (client) => client.evidence("r"),
   give_feedback: (client) => client.giveFeedback("r", { rating: "up" }),
   run_receipts: (client) => client.runReceipts("r"),

@@ -16,18 +16,26 @@ const chunks = client.chat.completions.stream({ ...chat, ...chatTools });
 const chatted = (await chunks.finalChatCompletion()).choices[0].message.content;
 
 const tools = [{ type: "function", strict: true, ...described }];
-const first = await client.responses.stream({ model, tools, input: "Which color?" }).finalResponse();
+const conversation = await client.conversations.create({ metadata: { topic: "colors" } });
+const begun = { model, tools, conversation: conversation.id, input: "Which color?" };
+const first = await client.responses.stream(begun).finalResponse();
 const results = first.output
   .filter((item) => item.type === "function_call")
   .map((item) => ({ type: "function_call_output", call_id: item.call_id, output: "blue" }));
 const known = { model, tools, previous_response_id: first.id };
 const responded = await client.responses.stream({ ...known, input: results }).finalResponse();
 const read = await client.responses.retrieve(responded.id);
+const items = [];
+for await (const item of client.conversations.items.list(conversation.id, { order: "asc", limit: 2 })) {
+  items.push(item.type);
+}
+const given = await client.responses.inputItems.list(responded.id);
 
 console.log(
   JSON.stringify({
     called: [asked.tool_calls[0].function.name, first.output.at(-1).name],
     answered: [chatted, responded.output_text, read.output_text],
+    items: [items, given.data.map((item) => item.output)],
     usage: responded.usage.total_tokens > 0,
   }),
 );

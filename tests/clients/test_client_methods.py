@@ -45,6 +45,7 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "get_run": lambda client: client.get("r"),
     "delete_run": lambda client: client.delete("r"),
     "change_run": lambda client: client.change("r", permission_mode="plan"),
+    "run_request": lambda client: client.request("r"),
     "run_evidence": lambda client: client.evidence("r"),
     "give_feedback": lambda client: client.give_feedback("r", "up"),
     "run_receipts": lambda client: client.run_receipts("r"),

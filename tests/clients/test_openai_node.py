@@ -22,7 +22,9 @@ async def test_a_chat_and_a_response_go_on_with_results_of_functions(
 
     found = json.loads(await node("openai.mjs", world.url, KEY, f"{MESSAGES}:helper"))
 
+    items = found.pop("items")
     assert found == {"called": ["pick_color"] * 2, "answered": ["Blue."] * 3, "usage": True}
+    assert items == [["message", "function_call", "function_call_output", "message"], ["blue"]]
     runs = (await world.http.get("/v1/runs")).json()["items"]
     assert [run["status"] for run in runs] == ["succeeded"] * 2
     assert [len(await world.receipts(run["runId"])) for run in runs] == [2, 2]

@@ -7,14 +7,17 @@ from typing import Any
 
 import httpx
 
+from app.cli.connections.tools import telemetry_of_claude_code
 from app.executors.claude_agent.process.cli import bundled_cli
+from app.requests.attribution import KeyLabels
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse
 from app.simulator.server import Simulator
 from tests.e2e.servers import a_server
-from tests.e2e.stories import KEY, WorldOf, until
+from tests.e2e.stories import KEY, WorldOf, a_client, until
 from tests.e2e.the_bill import bill, wire
-from tests.integration.external_calls import HELLO, MESSAGES, SESSION, billed, limit, sessions
+from tests.integration.external_calls import HELLO, MESSAGES, SESSION, billed, limit, new_key, sessions
 from tests.integration.gateway_seam import FIRST_DELTA
+from tests.otlp import an_otlp_receiver
 from tests.patience import PATIENCE_S
 
 MODEL = "claude-sonnet-5-5"
@@ -79,6 +82,58 @@ async def test_it_works_with_tools_and_goes_on_in_the_same_session(world_of: Wor
     assert run["endUser"] is not None
     assert len(receipts) >= 3
     assert bill(receipts) == wire(world.simulator.sent)
+
+
+CONTENTS = (
+    *("OTEL_LOG_USER_PROMPTS", "OTEL_LOG_TOOL_DETAILS", "OTEL_LOG_TOOL_CONTENT", "OTEL_LOG_RAW_API_BODIES"),
+    *("OTEL_LOG_ASSISTANT_RESPONSES", "CLAUDE_CODE_ENHANCED_TELEMETRY_BETA"),
+)
+
+
+async def test_its_telemetry_is_of_the_key_has_no_contents_and_agrees_with_receipts(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    (tmp_path / "note.txt").write_text(SECRET)
+
+    def respond(request: ApiRequest) -> Reply:
+        if request.tool_results:
+            return Reply([Text(f"It says {SECRET}.")])
+        return Reply([ToolUse("Read", {"file_path": str(tmp_path / "note.txt")})])
+
+    async with an_otlp_receiver() as otlp:
+        world = await world_of(respond, OTEL_EXPORTER_OTLP_ENDPOINT=otlp.url)
+        key = await new_key(world, "acme", labels=KeyLabels.of(end_user="anna"))
+        status, _ = await claude_with(
+            tmp_path,
+            *("--allowedTools", "Read", "--", "What does note.txt say?"),
+            ANTHROPIC_BASE_URL=f"{world.url}/anthropic",
+            ANTHROPIC_AUTH_TOKEN=key,
+            **telemetry_of_claude_code(world.url, key),
+            **dict.fromkeys(CONTENTS, "1"),
+            OTEL_TRACES_EXPORTER="otlp",
+            OTEL_RESOURCE_ATTRIBUTES="service.name=runtally,user.email=ceo@acme.example",
+        )
+        async with a_client(world.url, key) as person:
+            (run,) = await sessions(person)
+            receipts = await receipts_of(person, run["runId"], len(world.simulator.sent))
+        relays = world.services.telemetry.clients.values()
+        await until(lambda: all(relay.results["forwarded"] for relay in relays))
+
+    account = {each["runtally.account"] for each in otlp.resources if "runtally.api_key" in each}
+    of_clients = [each for each in otlp.resources if each.get("runtally.account") in account]
+    called = [each for each in otlp.events if each["event.name"] == "api_request"]
+    assert status == 0
+    assert len(account) == 1
+    assert {(each["service.name"], each["user.id"]) for each in of_clients} == {("claude-code", "anna")}
+    assert "claude_code.token.usage" in {name for name, _ in otlp.points}
+    assert "claude_code.tool" in {span.name for span in otlp.spans}
+    assert SECRET not in repr(otlp)
+    assert "note.txt" not in repr(otlp)
+    assert "ceo@acme.example" not in repr(otlp)
+    assert {run["metadata"]["session"]} == {each["session.id"] for each in otlp.events}
+    assert sorted((each["request_id"], each["output_tokens"]) for each in called) == sorted(
+        (each["providerRequestId"], each["outputTokens"]) for each in receipts
+    )
 
 
 async def test_it_shows_a_person_why_it_may_not_go_on(world_of: WorldOf, tmp_path: Path) -> None:

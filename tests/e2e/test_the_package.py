@@ -1,6 +1,7 @@
 """The package as people install it: built, installed into an empty environment, and used."""
 
 import asyncio
+import io
 import os
 import re
 import sys
@@ -17,6 +18,7 @@ from packaging.requirements import Requirement
 
 from app import __version__
 from app.http.api.guide.pages import guide_pages
+from app.http.openapi.document import examples
 from app.simulator.script import Reply, Text
 from tests.architecture.tree import ROOT, pyproject
 from tests.clients.quick_starts import programs
@@ -65,14 +67,16 @@ print(asyncio.run(call_tool(quote, country="FR", weight_kg=2)).markdown)
 _PAGES = """
 from app.http.api.guide.pages import guide_pages
 from app.http.api.pages.routes import files
+from app.http.openapi.document import examples
 print([len(page.text) for page in guide_pages().values()])
+print(len(examples()))
 print(files.lookup_path("shell.js")[0].rpartition("/")[2])
 """
-"""What an installed server has of the guide, and where it finds a script."""
+"""What an installed server has of the guide and of the API's examples, and where it finds a script."""
 
 
 def _pages() -> str:
-    return f"{[len(page.text) for page in guide_pages().values()]}\nshell.js.gz\n"
+    return f"{[len(page.text) for page in guide_pages().values()]}\n{len(examples())}\nshell.js.gz\n"
 
 
 async def output_of(
@@ -115,6 +119,8 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
     with zipfile.ZipFile(wheel) as archive:
         packed = set(archive.namelist())
         metadata = archive.read(f"runtally-{__version__}.dist-info/METADATA").decode()
+        with tarfile.open(fileobj=io.BytesIO(archive.read("app/texts.tar.xz"))) as inner:
+            archived = set(inner.getnames())
     with tarfile.open(source) as sources:
         sent = sources.getnames()
 
@@ -124,12 +130,15 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
         for pattern in patterns
         for path in (ROOT / directory).rglob(pattern)
     }
-    compressed = {
-        path.relative_to(ROOT) for kind in ("js", "css") for path in (ROOT / "app/web").rglob(f"*.{kind}")
-    }
-    guide = {Path("app/docs") / f"{name or 'README'}.md" for name in guide_pages().keys() - {"settings"}}
-    assert {re.sub("^migrations/", "app/migrations/", path) for path in here} - packed == set()
-    assert {f"{path}.gz" for path in compressed | guide | {Path("app/docs/.env.example")}} - packed == set()
+    texts = {".env.example", "app/http/openapi/examples.yaml"}
+    texts |= {f"docs/{name or 'README'}.md" for name in guide_pages().keys() - {"settings"}}
+    compressed = set[str]()
+    for kind in ("js", "css", "ftl"):
+        compressed |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "app/web").rglob(f"*.{kind}")}
+    needed = {re.sub("^migrations/", "app/migrations/", path) for path in here}
+    assert needed - packed - compressed - texts == set()
+    assert {f"{path}.gz" for path in compressed} - packed == set()
+    assert texts - archived == set()
     assert {"LICENSE", "NOTICE"} <= {path.rpartition("/licenses/")[2] for path in packed}
     assert f"\nVersion: {__version__}\n" in metadata
     assert not [path for path in sent if re.search(r"^[^/]+/tests/|/(node_modules|\.env)(/|$)", path)]

@@ -67,6 +67,23 @@ async def test_the_printed_configuration_works(world_of: WorldOf, tmp_path: Path
     assert key not in done.stderr
 
 
+async def test_claude_code_sends_its_telemetry_if_it_is_asked_for(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(in_turn())
+
+    done = await connected(world, tmp_path, "claude-code", "--telemetry")
+    refused = await connected(world, tmp_path, "cursor", "--telemetry")
+    variables = json.loads(done.stdout)["env"]
+    name, _, key = variables["OTEL_EXPORTER_OTLP_HEADERS"].partition("=")
+    url = f"{variables['OTEL_EXPORTER_OTLP_ENDPOINT']}/v1/logs"
+    headers = {name: key, "content-type": "application/json"}
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
+        taken = await client.post(url, headers=headers, content=b"{}")
+
+    assert taken.status_code == 200, taken.text
+    assert refused.exit_code == 2
+    assert "--telemetry" in refused.stderr
+
+
 async def test_a_file_that_cannot_be_merged_costs_no_key(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(in_turn())
     keys = "SELECT count(*) FROM api_keys"

@@ -325,6 +325,7 @@ def _a_recovery(
         supervisor=process.supervisor,
         attempts=starter.attempts,
         lose=starter.lose,
+        agents=lambda: None,
     )
     recovery = RunRecovery(
         database,

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
@@ -14,14 +15,19 @@ from app.billing.reconciliation.statements.service import ReconciliationStatemen
 from app.bootstrap.metrics.exposition import database_parts
 from app.doctor.fleet import check_fleet
 from app.doctor.report import Check
+from app.ids import RunId
 from app.platform.db import Database
 from app.platform.metrics.exposition import Exposition
 from app.platform.metrics.labels import KnownNames
 from app.platform.metrics.registry import MetricsRegistry
+from app.runs.commands.service import RunNotFound
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.fleet.records import FleetSnapshot, HeldRuns
 from app.runs.fleet.repository import fleet_workers, queue_of_accounts
 from app.runs.fleet.service import Fleet
+from app.runs.recovery.repository import record_takeovers
+from app.runs.repository import find_run
+from app.runs.requeueing.repository import requeue_run
 from tests.architecture.tree import ROOT
 from tests.e2e.stories import World
 from tests.factories import an_account
@@ -100,6 +106,39 @@ async def test_a_snapshot_has_every_worker_and_every_unfinished_run(database: Da
     assert totals.oldest_ready_s is not None
     assert 90 <= totals.oldest_ready_s < 150
     assert found.accounts[1].oldest_ready_s is None
+
+
+async def test_attempts_name_the_processes_that_have_executed_them(database: Database) -> None:
+    lost, stopped, last = (Queue(database) for _ in range(3))
+    for worker in (lost, stopped, last):
+        await worker.join(1, agents={"ready": 1, "parked": 2, "starting": 0, "busy": 1})
+    run = (await lost.post(await an_account(database), "r", at_once=True)).key
+    for worker, handed_over in ((stopped, False), (last, True)):
+        async with database.transaction() as tx:
+            record = await find_run(tx, run)
+            assert record is not None
+            await record_takeovers(tx, [record], handed_over=handed_over)
+            assert await requeue_run(tx, run)
+        assert await worker.claim() == ["r"]
+    executed = await Fleet(database).attempts(run)
+    await last.execute("UPDATE runs SET status = 'waiting', attempt = attempt + 1, process_id = NULL")
+    parked = await Fleet(database).attempts(run)
+    snapshot = await Fleet(database).snapshot()
+    resumed_in = "UPDATE runs SET status = 'running', process_id = :process"
+    await last.execute(resumed_in, process=stopped.process_id)
+    resumed = await Fleet(database).attempts(run)
+
+    assert [(each.process_id, each.handed_over, each.taken_over_at is None) for each in executed] == [
+        (lost.process_id, False, False),
+        (stopped.process_id, True, False),
+        (last.process_id, False, True),
+    ]
+    assert [(each.attempt, each.process_id) for each in parked[2:]] == [(2, None), (3, None)]
+    assert [each.process_id for each in resumed[2:]] == [None, stopped.process_id]
+    assert [(each.running, each.waiting) for each in snapshot.accounts] == [(0, 1)]
+    assert {each.agents["parked"] for each in snapshot.workers if each.agents} == {2}
+    with pytest.raises(RunNotFound):
+        await Fleet(database).attempts(run._replace(run_id=RunId("unknown")))
 
 
 async def test_sums_are_of_all_accounts_however_few_are_listed(database: Database) -> None:
@@ -202,7 +241,7 @@ async def test_operators_see_the_fleet(world: World) -> None:
     (worker,) = found["workers"]
     assert worker["processId"] == str(expected.workers[0].process_id)
     assert (worker["state"], worker["isAlive"], worker["places"]) == ("alive", True, expected.places)
-    fields = "processId role version state isAlive draining places taken running leaseS"
+    fields = "processId role version state isAlive draining places taken running agents leaseS"
     assert set(worker) == {*fields.split(), "startedAt", "lastHeartbeatAt"}
     assert found["totals"] | {"oldestReadySeconds": None} == {
         "places": expected.places,
@@ -211,6 +250,7 @@ async def test_operators_see_the_fleet(world: World) -> None:
         "oldestReadySeconds": None,
         "runsHeld": {"turn": 0, "limit": 0, "startTime": 1},
         "runsRunning": 0,
+        "runsWaiting": 0,
     }
     assert found["totals"]["oldestReadySeconds"] >= 0
     assert few["accounts"] == [

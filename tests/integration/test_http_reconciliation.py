@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
@@ -14,6 +15,8 @@ from app.billing.prices.model_price import OperatorPrice
 from app.billing.prices.price_list import PriceList
 from app.billing.reconciliation.records import DAY as ONE_DAY
 from app.billing.reconciliation.records import floor_to
+from app.billing.reconciliation.statements.service import ReconciliationStatements
+from app.ids import RunId, RunKey
 from tests.e2e.stories import World, a_client
 from tests.integration.bookkeeping import CHEAP, OTHER_KEY, SONNET, Bookkeeping, bookkeeping
 from tests.integration.conftest import in_shared_world
@@ -42,7 +45,7 @@ async def compared(world: World) -> KeyRecord:
 async def plant(books: Bookkeeping) -> None:
     await books.both(NOON)
     await books.charged(NOON)
-    await books.both(NOON + timedelta(hours=1))
+    await books.both(NOON + timedelta(hours=1), run="another")
     await books.both(NOON + timedelta(hours=20))
     books.answered(NOON, api_key=OTHER_KEY)
 
@@ -74,6 +77,20 @@ async def test_an_account_sees_what_is_confirmed_of_its_own_cost(reader: httpx.A
     (difference,) = found["differences"]
     assert (difference["cause"], difference["amountUsd"]) == ("doubled_receipt", "-0.0060000000")
     assert (difference["evidence"], found["organization"]) == ({}, None)
+
+
+@in_shared_world
+async def test_a_run_is_compared_by_its_own_receipts(world: World, compared: KeyRecord) -> None:
+    statements = ReconciliationStatements(world.services.database)
+
+    found = await statements.of_run(RunKey(compared.account_id, RunId("run-1")))
+    other = await statements.of_run(RunKey(compared.account_id, RunId("another")))
+
+    sums = (found.run.cost_usd, found.run.confirmed_usd, found.run.unconfirmed_usd, found.run.pending_usd)
+    assert sums == tuple(map(Decimal, ("0.018", "0", "0.012", "0.006")))
+    assert [(each.cause, each.evidence) for each in found.differences] == [("doubled_receipt", {})]
+    assert (other.run.confirmed_usd, other.run.unconfirmed_usd) == (Decimal("0.006"), Decimal(0))
+    assert (other.differences, other.compared_until) == ([], found.compared_until)
 
 
 @in_shared_world

@@ -70,7 +70,7 @@ async def test_a_session_is_a_conversation_before_its_first_run(tenant: httpx.As
     assert [each["id"] for each in oldest] == [first["id"], second["id"]]
     assert archived["archived_at"] is not None
     assert [each["id"] for each in left] == [second["id"]]
-    assert message_of(refused)[0] == 409
+    assert (message_of(refused)[0], refused.headers["x-should-retry"]) == (409, "false")
     assert deleted.json() == {"type": "session_deleted", "id": first["id"]}
     assert (await tenant.get(path)).status_code == 404
     assert (await tenant.get(f"/v1/sessions/{first['id']}")).status_code == 404

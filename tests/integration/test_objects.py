@@ -17,7 +17,6 @@ from app.conversations.repository import page_of_entries, transcript_bytes
 from app.doctor.objects import check_objects
 from app.ids import RunId, RunKey
 from app.platform.concurrency.offload import Offload
-from app.platform.database_settings import POOL_SIZE
 from app.platform.db import Database
 from app.platform.network import DIRECT
 from app.platform.objects.service import INSIDE, Objects
@@ -27,6 +26,7 @@ from app.platform.objects.storage import (
     ObjectsNotUsable,
     ObjectStorage,
 )
+from app.platform.setting_groups.database import POOL_SIZE
 from app.platform.settings import Settings
 from app.platform.storage.repository import stored_bytes
 from app.requests.runs import GraphRunRequest

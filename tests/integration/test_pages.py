@@ -65,3 +65,38 @@ def test_vendored_libraries_have_a_licence_and_a_version() -> None:
         package = path.name.partition(".")[0].partition("-")[0]
         assert (WEB / "vendor" / f"{package}.LICENSE").is_file(), path.name
         assert re.search(rf"\| `{path.name}` \| `\S+` \| \d+\.\d+\.\d+ \|", listed), path.name
+
+
+async def test_only_listed_origins_may_frame_the_chat(world_of: WorldOf) -> None:
+    shop = "https://shop.example.org"
+    world = await world_of(in_turn(), RUNTALLY_EMBED_ORIGINS=f"{shop},http://localhost:3000")
+
+    async with a_client(world.url) as browser:
+        del browser.headers["Authorization"]
+        page = await browser.get("/embed", params={"graph": "messages:assistant", "origin": shop})
+        refused = [
+            await browser.get("/embed", params={"origin": origin})
+            for origin in (
+                "",
+                "*",
+                "null",
+                "https://other.example.org",
+                f"{shop} *",
+                f"{shop}/",
+                f"{shop}.evil.org",
+            )
+        ]
+        script = await browser.get("/embed.js")
+        again = await browser.get("/embed.js", headers={"If-None-Match": script.headers["etag"]})
+        own = await browser.get("/")
+
+    assert f"frame-ancestors {shop}" in page.headers["content-security-policy"].split("; ")
+    assert "x-frame-options" not in page.headers
+    assert {(each.status_code, each.json()["code"]) for each in refused} == {(403, "embedding_refused")}
+    assert script.headers["cross-origin-resource-policy"] == "cross-origin"
+    assert script.headers["access-control-allow-origin"] == "*"
+    assert "javascript" in script.headers["content-type"]
+    assert len(script.content) < 12_000
+    assert again.status_code == 304
+    assert "frame-ancestors 'none'" in own.headers["content-security-policy"]
+    assert own.headers["x-frame-options"] == "DENY"

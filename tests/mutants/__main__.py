@@ -46,16 +46,22 @@ def nearest_first(mutant: Mutant) -> Iterator[Sequence[str]]:
 
 
 def found_by(mutant: Mutant) -> str | None:
-    """The first test that fails with this fault; None if it survives."""
+    """The first test that fails with this fault, and not without it; None if it survives."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         tree = Path(name)
         for part in ("app", "runtally", "tests", "migrations", "docs", "deploy"):
             # With the compiled modules: only the changed one is compiled again.
             shutil.copytree(_ROOT / part, tree / part, ignore=shutil.ignore_patterns("node_modules"))
-        for part in ("pyproject.toml", "alembic.ini"):
+        for part in ("pyproject.toml", "alembic.ini", ".env.example"):
             shutil.copy(_ROOT / part, tree)
         plant(mutant, tree)
-        return next(filter(None, (_failure(tree, tests) for tests in nearest_first(mutant))), None)
+        found = next(filter(None, (_failure(tree, tests) for tests in nearest_first(mutant))), None)
+        shutil.copy(_ROOT / mutant.file, tree / mutant.file)
+        # All cases of it: their names may have spaces.
+        test = re.match(r"tests/[^\s\[]+", found or "")
+        if test is not None and _failure(tree, [test[0]]) is not None:
+            raise RuntimeError(f"{test[0]} fails without the fault, too")
+        return found
 
 
 def _failure(tree: Path, tests: Sequence[str]) -> str | None:

@@ -13,13 +13,14 @@ from tests.security.server import Target
 PROGRAM = Path(sys.executable).with_name("schemathesis")
 
 
-async def fuzzed(target: Target, key: str, *, examples: int, seed: int) -> tuple[int, str]:
-    """Send what fits the document and what does not; the exit code and what was found.
+async def fuzzed(target: Target, key: str, *, paths: str, examples: int, seed: int) -> tuple[int, str]:
+    """Send what fits the document and what does not to these paths (a pattern); the exit code and the report.
 
     Text with U+0000 in it is refused everywhere, which JSON Schema cannot say once for all fields.
     """
     options = {
         "--header": f"Authorization: Bearer {key}",
+        "--include-path-regex": paths,
         "--checks": "all",
         "--max-examples": str(examples),
         "--phases": "examples,coverage,fuzzing",

@@ -12,6 +12,7 @@ from schemathesis.generation.case import Case
 from schemathesis.openapi.checks import RejectedPositiveData, UseAfterFree
 
 from app.http.openapi.document import EVENT_SCHEMA
+from tests.e2e.agents import CLAUDE, MESSAGES
 
 OWN_KEY: Final = "FUZZ_OWN_KEY_ID"
 INEXPRESSIBLE: Final = {
@@ -33,6 +34,7 @@ INEXPRESSIBLE: Final = {
     "a rule about a message's parts": r"messages\.\d+(\.content)?: a message of role|"
     r"\S*parts: (hold no text|must hold)|"
     r"messages\.\d+(\.parts\.\d+\.url: |\.content: must (have at least|hold an attachment))",
+    "a rule about the last message": r"messages\.\d+\.id: must have 1 to",
     "rules about attachments": r"(messages\.\d+\.)?(content|parts)\.\d+(\.\w+){0,2}: ",
     "a rule about parts of a text": r"files\.\d+\.path: ",
     "what the graph allows": r".*accepts no system messages|files: the graph|input(\.\S+)?: ",
@@ -44,11 +46,20 @@ INEXPRESSIBLE: Final = {
     "the lines of a batch": r"lines(\.\d+\S*)?: |filePath: |body: must have at least one line",
 }
 """Reasons for a 422 of a request that matches the document, as patterns of field and message."""
-JUDGED_BY_OTHERS: Final = ("/anthropic/", "/managed-agents/", "/mcp", "/openai/v1/responses")
+JUDGED_BY_OTHERS: Final = (
+    "/anthropic/",
+    "/managed-agents/",
+    "/mcp",
+    "/openai/v1/responses",
+    "/openai/v1/conversations",
+)
 """Paths whose requests have forms of others, of which only a part is served.
 
 Most of a call of the model is the provider's to judge.
 """
+REPLACED: Final = (("url", "example.com", "runtally.invalid"), ("model", f"{CLAUDE}:", f"{MESSAGES}:"))
+"""Fields of bodies, and what is replaced in them."""
+ENDLESS: Final = "/managed-agents/v1/sessions/{sessionId}/events/stream"
 UNKNOWN_HEADER: Final = "x-schemathesis-unknown-property"
 NUMBERS: Final = r".*(must be an integer|money is a decimal in quotes)"
 """To JSON Schema 1.0 is an integer; here it is not."""
@@ -112,9 +123,13 @@ def filter_case(_context: Any, case: Case[Any]) -> bool:
 
 @schemathesis.hook
 def before_call(_context: Any, case: Case[Any], _kwargs: dict[str, Any]) -> None:
-    """Replace existing hosts in webhook URLs."""
-    if isinstance(case.body, dict) and isinstance(url := case.body.get("url"), str):
-        case.body["url"] = url.replace("example.com", "runtally.invalid")
+    """Replace hosts that exist, graphs that need the CLI, and sessions whose stream would never end."""
+    if isinstance(case.body, dict):
+        for field, old, new in REPLACED:
+            if isinstance(value := case.body.get(field), str):
+                case.body[field] = value.replace(old, new)
+    if case.path == ENDLESS:
+        case.path_parameters["sessionId"] = "sesn_unknown"
 
 
 @schemathesis.hook

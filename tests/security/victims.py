@@ -19,7 +19,19 @@ SECRET = "the heron flies at dawn"
 """What the victim has said; in no answer to anybody else."""
 
 _IDS = (
-    *("run", "response", "session", "chat", "thread", "webhook", "schedule", "batch", "key", "job"),
+    *(
+        "run",
+        "response",
+        "conversation",
+        "session",
+        "chat",
+        "thread",
+        "webhook",
+        "schedule",
+        "batch",
+        "key",
+        "job",
+    ),
     "spendLimit",
 )
 NAMED = re.compile(rf"\{{({'Id|'.join(_IDS)}Id|stateKey|account)\}}")
@@ -57,6 +69,8 @@ class Victim:
         ids = {
             "runId": self.run_id,
             "responseId": f"resp_{self.run_id}",
+            "conversationId": self.chat,
+            "itemId": f"msg_{self.run_id}~0.in0",
             "requestId": str(uuid4()),
             "toolCallId": str(uuid4()),
             "stateKey": self.chat,
@@ -219,6 +233,9 @@ def _of_wires(victim: Victim) -> dict[str, Any]:
             "input": "repeat all you know",
             "previous_response_id": f"resp_{victim.run_id}",
         },
+        "/openai/v1/conversations": {"metadata": {"a": "b"}},
+        "/openai/v1/conversations/{conversationId}": {"metadata": {"a": "b"}},
+        "/openai/v1/conversations/{conversationId}/items": {"items": [{"role": "user", "content": "hi"}]},
         "/v1/logins/{userCode}": {"decision": "allow"},
         "/anthropic/v1/organizations/spend_limits": {"scope": {"type": "organization"}, "amount": "100"},
         MANAGED: {"agent": ASSISTANT, "environment_id": "env_default"},

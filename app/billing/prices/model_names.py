@@ -10,7 +10,7 @@ from functools import lru_cache
 
 _PREFIX = re.compile(r"^anthropic/")
 _CONTEXT = re.compile(r"\[1m\]$")
-_RELEASE = re.compile(r"[-@]([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}|latest)$")
+RELEASE = re.compile(r"[-@]([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}|latest)$")
 
 
 @lru_cache(maxsize=1024)
@@ -22,13 +22,13 @@ def plain_name(model: str) -> str:
 @lru_cache(maxsize=1024)
 def undated_name(model: str) -> str:
     """The plain name without its release date."""
-    return _RELEASE.sub("", plain_name(model))
+    return RELEASE.sub("", plain_name(model))
 
 
 @lru_cache(maxsize=1024)
 def release_of(model: str) -> str | None:
     """The digits of the release date in a name; None if it has none."""
-    found = _RELEASE.search(plain_name(model))
+    found = RELEASE.search(plain_name(model))
     digits = "" if found is None else found[1].replace("-", "")
     return digits if digits.isdigit() else None
 

@@ -7,12 +7,13 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, Table, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Select, Table, delete, exists, func, insert, select, text, update
 from sqlalchemy.dialects import postgresql
 
+from app.billing.prices.model_names import RELEASE
 from app.billing.receipts.records import Receipt
 from app.billing.receipts.repository import receipt_of
-from app.billing.receipts.tables import measured_receipts
+from app.billing.receipts.tables import charge_receipts, measured_receipts
 from app.billing.reconciliation.records import (
     HOUR,
     KINDS,
@@ -37,11 +38,15 @@ from app.billing.reconciliation.tables import (
     reconciliation_differences,
     reconciliations,
 )
-from app.ids import AccountId
+from app.ids import AccountId, RunKey
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
 
+DATED = RELEASE.pattern
+"""Names of models are compared without it."""
+
 _receipts = measured_receipts.c
+_charged = charge_receipts.c
 _runs = reconciliations.c
 _hours = reconciled_usage.c
 _found = reconciliation_differences.c
@@ -167,8 +172,7 @@ async def find_equal_receipts(
             _receipts.used_at >= window.start,
             _receipts.used_at < window.end,
             _receipts.basis != "adjustment",
-            func.regexp_replace(_receipts.model, "[-@]([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}|latest)$", "")
-            == dimensions.model,
+            func.regexp_replace(_receipts.model, DATED, "") == dimensions.model,
             *(_receipts[name] == value for name, value in values),
         )
         .order_by(_receipts.used_at, _receipts.id)
@@ -249,16 +253,33 @@ async def find_differences(
     *,
     explained: bool | None = None,
     account_id: AccountId | None = None,
+    run: RunKey | None = None,
 ) -> list[Difference]:
-    """Differences that the latest comparison of their time has found; those of a page newest first."""
+    """Differences that the latest comparison of their time has found; those of a page newest first.
+
+    `run`: only those about its account, in whose time and model it has receipts.
+    """
     statement = _current(reconciliation_differences, window)
     if explained is not None:
         statement = statement.where(_found.explained == explained)
     if account_id is not None:
         statement = statement.where(_found.account_id == account_id)
+    if run is not None:
+        statement = statement.where(_found.account_id == run.account_id, _touches(run))
     if page is not None:
         statement = page_of(statement, page, at=_found.starting_at, id_=_found.id)
     return [_difference(row) for row in (await reader.execute(statement)).mappings()]
+
+
+def _touches(run: RunKey) -> ColumnElement[bool]:
+    """Whether the run has receipts of a difference's time and model."""
+    return exists().where(
+        _charged.account_id == run.account_id,
+        _charged.run_id == run.run_id,
+        func.regexp_replace(_charged.model, DATED, "") == _found.model,
+        _charged.used_at < _found.ending_at,
+        _charged.created_at >= _found.starting_at,
+    )
 
 
 async def find_price_differences(

@@ -12,8 +12,10 @@ from app.billing.reconciliation.statements.service import ReconciliationStatemen
 from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.runs import OpenedRuns
 from app.platform.metrics.exposition import Exposition, Neighbours
+from app.platform.metrics.families import Family, counters
 from app.platform.metrics.labels import KnownNames
 from app.platform.metrics.readings import Reading
+from app.platform.telemetry.clients.relay import RESULTS, ClientRelay, Signal
 from app.runs.fleet.metrics import fleet_metrics
 from app.runs.fleet.service import Fleet
 from app.runs.supervisor import RunSupervisor
@@ -36,10 +38,13 @@ async def open_exposition(
     stack: AsyncExitStack,
     opened: OpenedRuns,
     *,
-    parts: list[Reading[Any]],
+    webhooks: Webhooks,
     neighbours: Neighbours | None,
 ) -> Exposition:
-    """The answer to scrapes, with these parts from the database."""
+    """The answer to scrapes."""
+    database = infra.database
+    statements = ReconciliationStatements(database)
+    parts = database_parts(Fleet(database), webhooks, statements, infra.metrics.models)
     _add_gauges(infra, opened.supervisor)
     infra.tasks.start_soon(infra.metrics.event_loop.watch)
     exposition = Exposition(infra.metrics.registry, parts, neighbours=neighbours)
@@ -126,6 +131,20 @@ def _add_gauges(infra: Infrastructure, supervisor: RunSupervisor) -> None:
         lambda: not isinstance(log, RelayedEventLog) or log.problem is None,
     )
     _add_receipts(infra)
+    registry.add(lambda: [_client_telemetry(infra.telemetry.clients)])
+
+
+def _client_telemetry(relays: Mapping[Signal, ClientRelay]) -> Family:
+    return counters(
+        "client_telemetry_exports",
+        "Exports of telemetry of clients' own agents.",
+        labels=["signal", "result"],
+        samples=[
+            ([signal, result], relay.results[result])
+            for signal, relay in relays.items()
+            for result in RESULTS
+        ],
+    )
 
 
 def _add_receipts(infra: Infrastructure) -> None:

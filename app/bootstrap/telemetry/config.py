@@ -31,6 +31,13 @@ def telemetry_config(settings: Settings) -> TelemetryConfig:
             own=settings.otel_metrics_endpoint,
             headers=settings.otel_metrics_headers or settings.otel_headers,
         ),
+        logs=_destination(
+            "logs",
+            settings.otel_logs_exporter,
+            common,
+            own=settings.otel_logs_endpoint,
+            headers=settings.otel_logs_headers or settings.otel_headers,
+        ),
         service_name=settings.otel_service_name,
         resource_attributes=_pairs(settings.otel_resource_attributes or ""),
         options=SpanOptions(

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from uuid import UUID
 
+import anyio
+
 from app.billing.receipts.records import NewReceipt
 from app.bootstrap.telemetry.config import telemetry_config
 from app.platform.settings import Settings
@@ -19,13 +21,18 @@ _NO_SDK = (
 async def open_telemetry(settings: Settings, process_id: UUID, stack: AsyncExitStack) -> Telemetry:
     """Export until the stack is closed; raises `TelemetryUnavailable`."""
     config = telemetry_config(settings)
-    if config.traces is None and config.metrics is None:
+    if not config.destinations:
         return Telemetry()
     try:
         from app.platform.telemetry.sdk.opening import open_sdk
     except ImportError as error:
         raise TelemetryUnavailable(_NO_SDK) from error
-    return await stack.enter_async_context(open_sdk(config, instance_id=str(process_id)))
+    telemetry = await stack.enter_async_context(open_sdk(config, instance_id=str(process_id)))
+    tasks = await stack.enter_async_context(anyio.create_task_group())
+    stack.callback(tasks.cancel_scope.cancel)
+    for relay in telemetry.clients.values():
+        tasks.start_soon(relay.work)
+    return telemetry
 
 
 def record_receipts(telemetry: Telemetry, receipts: Sequence[NewReceipt]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app.cli.commands.keys import new_key
-from app.cli.connections.tools import TOOLS, ToolFile, ToolName
+from app.cli.connections.tools import TOOLS, ToolFile, ToolName, telemetry_of_claude_code
 from app.cli.terminal import Terminal
 
 _output, _notes = Terminal(highlight=False), Terminal(highlight=False, stderr=True)
@@ -22,16 +22,24 @@ def connect(
         bool, typer.Option("--write", help="Add it to the tool's file; all else stays.")
     ] = False,
     file: Annotated[Path | None, typer.Option(help="Another file than the tool's own.")] = None,
+    telemetry: Annotated[
+        bool,
+        typer.Option("--telemetry", help="Claude Code also sends its metrics and events to this server."),
+    ] = False,
 ) -> None:
     """Make a key for another tool, and print the configuration with which it uses this server."""
     tool = TOOLS[name]
     place = file or tool.file
     if file is not None and not write:
         raise typer.BadParameter("needs --write", param_hint="--file")
+    if telemetry and name is not ToolName.CLAUDE_CODE:
+        raise typer.BadParameter("is for claude-code", param_hint="--telemetry")
     # Before the key: one that is in no file would be lost.
     opened = ToolFile.open(place, tool) if write else None
     key, secret = asyncio.run(new_key(account, tool.scopes, {"name": name.value}))
     settings = tool.settings(url.rstrip("/"), secret)
+    if telemetry:
+        settings["env"].update(telemetry_of_claude_code(url.rstrip("/"), secret))
     if opened is None:
         _output.print(tool.shown(settings), soft_wrap=True, markup=False)
         _notes.print(f"This belongs into {place}; --write adds it.", style="dim", soft_wrap=True)

@@ -59,6 +59,19 @@ def _of_claude_code(url: str, key: str) -> Any:
     return {"env": {"ANTHROPIC_BASE_URL": f"{url}/anthropic", "ANTHROPIC_AUTH_TOKEN": key}}
 
 
+def telemetry_of_claude_code(url: str, key: str) -> Mapping[str, str]:
+    """The variables with which Claude Code sends its metrics and events to this server."""
+    return {
+        "CLAUDE_CODE_ENABLE_TELEMETRY": "1",
+        "OTEL_METRICS_EXPORTER": "otlp",
+        "OTEL_LOGS_EXPORTER": "otlp",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"{url}/anthropic",
+        # Not a bearer: it sends `%20` as it is.
+        "OTEL_EXPORTER_OTLP_HEADERS": f"x-api-key={key}",
+    }
+
+
 def _of_open_webui(url: str, key: str) -> Any:
     return {"OPENAI_API_BASE_URL": f"{url}/openai/v1", "OPENAI_API_KEY": key}
 

@@ -1,6 +1,6 @@
 """CheckedRoute: checks credential, scopes, rate, parameters, content type and size before a route runs."""
 
-from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import Depends, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute, iter_route_contexts
+from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope as AsgiScope
 
@@ -19,6 +19,7 @@ from app.http.admission.end_users import require_own
 from app.http.admission.limits import request_limits
 from app.http.admission.request_origin import SAFE_METHODS
 from app.http.field_errors import MAX_NAME_CHARS
+from app.http.problems import ERRORS, Problem
 from app.requests.principal import Scope
 
 SMALL_BODY_BYTES: Final = 262_144
@@ -27,6 +28,7 @@ _NO_BODY_BYTES: Final = 65_536
 """For routes without a body: some clients send `{}` with every POST."""
 
 _JSON: Final = "application/json"
+_PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Problem} for status in ERRORS}
 _MAX_NAMED: Final = 10
 
 
@@ -34,7 +36,7 @@ _MAX_NAMED: Final = 10
 class BodyLimit:
     """Declares that a route takes a body of at most `max_bytes`; None: the server's own limit.
 
-    It is JSON, or of other `media_types`: then the route reads its bytes itself.
+    It is JSON, or may be of other `media_types`: then the route reads its bytes itself.
 
     As a dependency it does nothing: `CheckedRoute` looks for it before any dependency is called.
     """
@@ -46,7 +48,7 @@ class BodyLimit:
     @property
     def is_json(self) -> bool:
         """Whether it is parsed as JSON before the route runs."""
-        return _JSON in self.media_types
+        return self.media_types == {_JSON}
 
     async def __call__(self) -> None:
         """Do nothing."""
@@ -70,7 +72,26 @@ optional_body = Depends(BodyLimit(SMALL_BODY_BYTES, is_optional=True))
 
 
 class CheckedRoute(APIRoute):
-    """A route that checks a request's headers before it reads and parses the body."""
+    """A route that checks a request's headers before it reads and parses the body.
+
+    It is complete when it is declared, so that no router has to be included in another: FastAPI would prepare
+    every route a second time, and look for a request's route twice.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[..., Any],
+        *,
+        responses: Mapping[int | str, dict[str, Any]],
+        **options: Any,
+    ) -> None:
+        """See FastAPI. The operation has the name of the function; its errors are problems by default."""
+        super().__init__(
+            *(path, endpoint),
+            **{**options, "generate_unique_id_function": lambda route: route.name},
+            responses={**_PROBLEMS, **responses},
+        )
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
@@ -142,8 +163,8 @@ def _has_body(request: Request) -> bool:
 
 def literal_paths(routes: Sequence[BaseRoute]) -> frozenset[str]:
     """The paths of routes without path parameters."""
-    paths = (route.path for route in iter_route_contexts(routes))
-    return frozenset(path for path in paths if path is not None and "{" not in path)
+    paths = (route.path for route in routes if isinstance(route, CheckedRoute))
+    return frozenset(path for path in paths if "{" not in path)
 
 
 class _ParsedRequest(Request):

@@ -35,7 +35,9 @@ async def _require_response(services: Services, caller: Principal, names: Mappin
 
 
 async def _require_conversation(services: Services, caller: Principal, names: Mapping[str, str]) -> None:
-    state_key = next(names[each] for each in ("stateKey", "threadId", "chatId") if each in names)
+    state_key = next(
+        names[each] for each in ("stateKey", "threadId", "chatId", "conversationId") if each in names
+    )
     if not re.fullmatch(STATE_KEY_PATTERN, state_key):
         raise ConversationNotFound
     await services.conversations.require_reading(caller, state_key)
@@ -46,6 +48,7 @@ async def _by_route(_services: Services, _caller: Principal, _names: Mapping[str
 
 
 _RESPONSE: Final = "/openai/v1/responses/{responseId}"
+_OF_OPENAI: Final = "/openai/v1/conversations/{conversationId}"
 _RUN: Final = "/v1/runs/{runId}"
 _CONVERSATION: Final = "/v1/sessions/{stateKey}"
 _AG_UI: Final = "/v1/ag-ui/{graphId}"
@@ -107,8 +110,13 @@ OPEN_TO_END_USERS: Final[
     "GET /v1/graphs": _by_route,
     "POST /openai/v1/responses": _by_route,
     f"GET {_RESPONSE}": _require_response,
+    f"GET {_RESPONSE}/input_items": _require_response,
     f"POST {_RESPONSE}/cancel": _require_response,
     f"DELETE {_RESPONSE}": _require_response,
+    f"GET {_OF_OPENAI}": _require_conversation,
+    f"GET {_OF_OPENAI}/items": _require_conversation,
+    f"GET {_OF_OPENAI}/items/{{itemId}}": _require_conversation,
+    f"DELETE {_OF_OPENAI}": _require_conversation,
     "GET /openai/v1/models": _by_route,
     "GET /openai/v1/models/{model}": _by_route,
 }

@@ -28,7 +28,7 @@ from app.http.dependencies import (
 from app.http.parameters import PageParams
 from app.http.reached_budgets import name_reached
 from app.http.response_model import Page
-from app.http.streaming.replay import discarded_in, without_discarded
+from app.http.streaming.discarded_entries import discarded_in, without_discarded
 from app.ids import STATE_KEY_PATTERN
 from app.runs.chats import Chat
 

@@ -21,7 +21,7 @@ _TYPES: Final = {
 }
 _STATUSES: Final = {"unknown_model": 404, "model_not_priced": 404}
 """By code: those that its clients expect."""
-_RETRIED: Final = {401: b"false", 402: b"false", 429: b"true", 503: b"true"}
+_RETRIED: Final = {401: b"false", 402: b"false", 409: b"false", 429: b"true", 503: b"true"}
 """Whether clients should send a request again, where it is not left to their own rules."""
 
 

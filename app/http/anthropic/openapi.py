@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from app.http.anthropic.errors import AnthropicError
-from app.http.openapi.document import ERRORS
+from app.http.problems import ERRORS
 
 ERROR_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     status: {"model": AnthropicError} for status in ERRORS

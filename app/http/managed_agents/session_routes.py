@@ -1,6 +1,5 @@
 """Routes of sessions, which are conversations."""
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal, TypeAlias
@@ -17,11 +16,9 @@ from app.http.managed_agents.input import ChangedSession, NewSession
 from app.http.managed_agents.routes import MOST, agent_of
 from app.http.managed_agents.schemas import AgentModel, DeletedSession, ManagedAgent, ManagedPage, Session
 from app.http.managed_agents.sending import send_events
-from app.http.parameters import MomentParam, StorableText
-from app.ids import STATE_KEY_PATTERN
+from app.http.parameters import MomentParam, StorableText, valid_state_key
 from app.platform.pagination import Cursor
 from app.requests.principal import Principal
-from app.runs.conversations.service import ConversationNotFound
 from app.runs.managed.records import Comparison, ManagedSession, SessionFilter, SessionSettings
 
 _DEFAULT: Final = 20
@@ -32,9 +29,7 @@ router = APIRouter(
 
 
 async def _session_id(session_id: Annotated[str, Path(alias="sessionId")]) -> str:
-    if not re.fullmatch(STATE_KEY_PATTERN, session_id):
-        raise ConversationNotFound
-    return session_id
+    return valid_state_key(session_id)
 
 
 SessionId: TypeAlias = Annotated[str, Depends(_session_id)]

@@ -33,8 +33,8 @@ from app.http.mcp.encoder import Answering, CallEncoder, EventId, request_named
 from app.http.mcp.errors import TOLD_TO_THE_MODEL, error_json, refusal_json
 from app.http.mcp.input import ToolCall
 from app.http.mcp.tools import CALL, error_result, output_of, result_json, served, tool_name
+from app.http.streaming.discarded_entries import without_discarded
 from app.http.streaming.pausing import decided_requests
-from app.http.streaming.replay import without_discarded
 from app.http.streaming.run_streams import RunStreams
 from app.requests.principal import Principal
 from app.runs.requests.posted import Posting

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from app.http.mcp.errors import RpcError
-from app.http.openapi.document import ERRORS
 from app.http.openapi.headers import header
+from app.http.problems import ERRORS
 
 ERROR_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {status: {"model": RpcError} for status in ERRORS}
 

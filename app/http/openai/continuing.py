@@ -1,5 +1,7 @@
 """Continuing a run: with results of its calls, decisions about them, or after a person has answered."""
 
+from collections.abc import Collection, Iterable
+
 from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.events import BudgetReached, ClientToolCall, PermissionRequest, QuestionAsked
@@ -16,6 +18,7 @@ from app.runs.commands.records import Decide
 from app.runs.commands.service import RunNotFound
 from app.runs.records import RunRecord
 from app.runs.stateless.service import chat_of
+from app.streams.port import LogEntry
 
 
 async def continue_run(
@@ -36,9 +39,15 @@ async def continue_run(
 
 async def received_up_to(services: Services, record: RunRecord, position: int) -> Received:
     """What a client has that has received a run up to there: what still waits ends its response again."""
+    entries = await services.runs.events(record.key)
+    return received_in(entries, position, waits=await waiting_calls(services, record.key))
+
+
+def received_in(entries: Iterable[LogEntry], position: int, *, waits: Collection[str]) -> Received:
+    """The same for a run with these entries; `waits`: the calls and requests that have no answer."""
     asked: set[str] = set()
     called: set[str] = set()
-    for entry in await services.runs.events(record.key):
+    for entry in entries:
         match entry.event:
             case _ if entry.position > position:
                 break
@@ -46,8 +55,8 @@ async def received_up_to(services: Services, record: RunRecord, position: int) -
                 asked.add(entry.event.request_id)
             case ClientToolCall():
                 called.add(entry.event.tool_call_id)
-    waits = await waiting_calls(services, record.key)
-    return Received(position, decided=frozenset(asked - waits), answered=frozenset(called - waits))
+    decided, answered = asked.difference(waits), called.difference(waits)
+    return Received(position, decided=frozenset(decided), answered=frozenset(answered))
 
 
 async def run_of_graph(services: Services, caller: Principal, run_id: str, graph_id: str) -> RunRecord:

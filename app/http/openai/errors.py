@@ -8,7 +8,7 @@ from app.http.foreign_errors import ForeignError, ForeignErrors, Headers
 
 PATH: Final = "/openai/v1"
 
-_SERVER_ERROR: Final = 500
+_CONFLICT, _SERVER_ERROR = 409, 500
 _TYPES: Final = {
     401: "authentication_error",
     402: "insufficient_quota",
@@ -19,7 +19,10 @@ _TYPES: Final = {
 _CODES: Final = {"unauthenticated": "invalid_api_key", "graph_not_found": "model_not_found"}
 """Codes that their clients know, by ours; all others are ours."""
 _NEVER_AGAIN: Final = (b"x-should-retry", b"false")
-"""Their clients send a request that failed with 5xx twice more, and each would be a run of its own."""
+"""Their clients send a request that failed with 5xx twice more, and each would be a run of its own.
+
+And with 409, which is not about locks here.
+"""
 
 
 class OpenAiErrorDetails(BaseModel):
@@ -52,7 +55,8 @@ class OpenAiErrors(ForeignErrors):
         """See `ForeignErrors`."""
         param = next((error["field"] for error in problem.get("errors", ())), None)
         error = error_json(problem["status"], problem["code"], problem["detail"], param=param)
-        never_again = [_NEVER_AGAIN] if "runId" in problem else []
+        is_final = "runId" in problem or problem["status"] == _CONFLICT
+        never_again = [_NEVER_AGAIN] if is_final else []
         return ForeignError(problem["status"], error, [*never_again, *_rate_limits(headers)])
 
 

@@ -17,6 +17,7 @@ from app.http.openai.messages import Posted, PostedMessage, content_of, new_cont
 from app.http.posted_turns import messages_of, posted_turns
 from app.requests.attribution import Label, Metadata, Tags
 from app.requests.client_tools import ClientTool
+from app.requests.messages import Message
 from app.requests.principal import Principal
 from app.requests.runs import Effort, GraphRunRequest, ResponseFormat
 from app.runs.chats import Chat, ChatMessage
@@ -227,17 +228,19 @@ class PostedChat(BaseModel):
         first_new: int,
         *,
         with_history: bool,
+        before: Sequence[Message] = (),
     ) -> GraphRunRequest:
-        """See `BuildRequest`."""
+        """See `BuildRequest`; `before`: the turns that the conversation was created with."""
         turns = self.history.turns
         new = turns[-1]
-        before = [turn for turn in turns[first_new:-1] if with_history or turn.role == "user"]
-        earlier = [(turn.role, readable_content(turn.message, rules)) for turn in before]
+        posted = [turn for turn in turns[first_new:-1] if with_history or turn.role == "user"]
+        earlier = [(turn.role, readable_content(turn.message, rules)) for turn in posted]
         content = new_content(self.field_of(new.index, "content"), new.message, rules)
         return GraphRunRequest.of(
             graph_id=self.model,
             messages=[
                 *self._system_messages(),
+                *before,
                 *posted_turns(earlier, content, rules, with_history=with_history),
             ],
             state_key=state_key,

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 import anyio
@@ -13,9 +12,10 @@ from fastapi import FastAPI
 from app.http.openapi.headers import HEADERS, add_headers
 from app.http.openapi.portable import make_portable
 from app.http.parameters import drop_null
-from app.http.problems import MEDIA_TYPE
+from app.http.problems import ERRORS, MEDIA_TYPE
+from app.platform.serialization.shipped import shipped_texts
 
-ERRORS: Final = ("4XX", "5XX")
+_EXAMPLES: Final = "app/http/openapi/examples.yaml"
 EVENT_SCHEMA: Final = "x-event-schema"
 LINE_SCHEMA: Final = "x-line-schema"
 """The schema of the JSON in each `data` of an event stream."""
@@ -82,9 +82,7 @@ class DocumentedApp(FastAPI):
 @cache
 def examples() -> dict[str, dict[str, Any]]:
     """By operation id: examples of its `request`, its `response`, or its event `stream`."""
-    found: dict[str, dict[str, Any]] = yaml.safe_load(
-        files("app.http.openapi").joinpath("examples.yaml").read_text("utf-8")
-    )
+    found: dict[str, dict[str, Any]] = yaml.safe_load(shipped_texts(_EXAMPLES)[_EXAMPLES])
     return found
 
 

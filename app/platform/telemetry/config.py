@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from app.errors import OperatorError
 from app.platform.network import DIRECT, Network
+from app.platform.telemetry.clients.relay import Signal
 from app.platform.telemetry.records import SpanOptions
 
 SERVICE_NAME = "runtally"
@@ -29,7 +30,19 @@ class TelemetryConfig:
 
     traces: Destination | None = None
     metrics: Destination | None = None
+    logs: Destination | None = None
+    """Of clients' own agents only: this server sends none."""
     service_name: str | None = None
     resource_attributes: Mapping[str, str] = field(default_factory=dict)
     options: SpanOptions = field(default_factory=SpanOptions)
     network: Network = DIRECT
+
+    @property
+    def destinations(self) -> Mapping[Signal, Destination]:
+        """By signal, those that there are."""
+        found: dict[Signal, Destination | None] = {
+            "metrics": self.metrics,
+            "logs": self.logs,
+            "traces": self.traces,
+        }
+        return {signal: each for signal, each in found.items() if each is not None}

@@ -1,8 +1,10 @@
 """Telemetry: what a process exports of its runs; nothing unless it is switched on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.ids import RunKey
+from app.platform.telemetry.clients.relay import ClientRelay, Signal
 from app.platform.telemetry.metrics import GenAiMetrics
 from app.platform.telemetry.records import RunResult, SpanOptions, TracedRun
 from app.platform.telemetry.run_span import run_span
@@ -18,6 +20,8 @@ class Telemetry:
     spans: SpanWriter | None = None
     metrics: GenAiMetrics | None = None
     options: SpanOptions = field(default_factory=SpanOptions)
+    clients: Mapping[Signal, ClientRelay] = field(default_factory=dict)
+    """Where telemetry of clients' own agents goes."""
 
     @property
     def is_on(self) -> bool:

@@ -1,14 +1,16 @@
 """The data of a run as a turn of its conversation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from app.conversations.records import Conversation
-from app.ids import RunId, RunKey
+from app.ids import ApiKeyId, RunId, RunKey
 from app.platform.objects.documents import StoredDocument
 from app.requests.attribution import ANY_LABELS, LabelFilter
+from app.requests.messages import Message
 from app.requests.outcome import ErrorCode, FinishReason
+from app.requests.wire_models import WireModel
 from app.runs.feedback.records import Feedback
 
 
@@ -73,3 +75,23 @@ class StoredQuestion:
     """None if it is not stored any more, or was not read because it is too large."""
     fits: bool
     """Whether it is not too large."""
+
+
+class Opening(WireModel):
+    """What a client has created a conversation with, as the conversation's row keeps it."""
+
+    api_key_id: ApiKeyId | None = None
+    """The key that has created it; None: it began with a run."""
+    metadata: Mapping[str, str] = {}
+    messages: tuple[Message, ...] = ()
+    """What its first run gets as earlier turns, and keeps from then on."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedConversation:
+    """A conversation and what it was created with."""
+
+    conversation: Conversation
+    opening: Opening
+    path: Sequence[RunId] = ()
+    """The runs of its current branch, oldest first, if it was read."""

@@ -219,6 +219,7 @@ class ConversationService:
             forked_from=state_key,
             forked_at=point.run_id,
             managed=None,
+            opening=None,
         )
         async with self.database.transaction() as tx:
             if (inserted := await insert_conversation(tx, copy)) is not None:

@@ -99,12 +99,17 @@ async def read_view_before(
 
 
 async def require_reading(reader: Reader, conversation: Conversation, caller: Principal) -> None:
-    """Raise `ScopeMissing` unless the caller may read runs or started every run of the conversation.
+    """Raise `ScopeMissing` unless the caller may read runs, or created it and started every run of it.
 
     For a token every run has to be for its end user: `OfAnotherEndUser`.
     """
     if caller.reads_all:
         return
+    opened_by = (conversation.opening or {}).get("apiKeyId")
+    is_opened_by_another = opened_by is not None and (
+        caller.end_user is not None or opened_by != str(caller.api_key_id)
+    )
     # Forking requires permission to read, so a fork may contain messages of other keys.
-    if conversation.forked_from is not None or await is_shared(reader, conversation, caller):
+    is_forked = conversation.forked_from is not None
+    if is_forked or is_opened_by_another or await is_shared(reader, conversation, caller):
         raise ScopeMissing.of("runs:read") if caller.end_user is None else OfAnotherEndUser

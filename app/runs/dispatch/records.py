@@ -1,6 +1,6 @@
 """The data of dispatching."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -44,6 +44,8 @@ class Worker:
     """For how long the heartbeat counts."""
     role: str = "serve"
     """`serve`, `api` or `worker`; an `api` has no places."""
+    agents: Mapping[str, int] | None = None
+    """How many CLI processes are `ready`, `parked`, `starting` and `busy`; None: it starts none."""
 
 
 @dataclass(frozen=True, slots=True)

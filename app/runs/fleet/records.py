@@ -1,6 +1,6 @@
 """The data of a fleet."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -30,6 +30,8 @@ class FleetWorker:
     """Whether that heartbeat still counts."""
     running: int
     """Runs that are stored as running in this process."""
+    agents: Mapping[str, int] | None
+    """At its latest heartbeat: its CLI processes by state; None: it starts none."""
 
     @property
     def state(self) -> WorkerState:
@@ -78,7 +80,21 @@ class AccountQueue:
     ready: int
     held: int
     running: int
+    waiting: int
     oldest_ready_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedAttempt:
+    """Where an attempt of a run was executed."""
+
+    attempt: int
+    process_id: UUID | None
+    """None: unknown, because it waited for a person, began again in its process, or is not executed yet."""
+    taken_over_at: datetime | None
+    """None: no other process has taken it over."""
+    handed_over: bool
+    """Whether its process gave it away because it stopped, instead of being lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from datetime import datetime
 
 from sqlalchemy import text
 
+from app.ids import RunKey
 from app.platform.db import Reader
-from app.runs.fleet.records import AccountQueue, FleetWorker, HeldRuns, QueueTotals
+from app.runs.fleet.records import AccountQueue, ExecutedAttempt, FleetWorker, HeldRuns, QueueTotals
 
 
 async def fleet_workers(reader: Reader) -> list[FleetWorker]:
@@ -35,10 +36,16 @@ async def queue_of_accounts(reader: Reader, *, limit: int) -> tuple[QueueTotals,
             ready=int(row.ready),
             held=int(row.held),
             running=int(row.running),
+            waiting=int(row.waiting),
             oldest_ready_s=_seconds(row.oldest_ready_s),
         )
         for row in rows
     ]
+
+
+async def executed_attempts(reader: Reader, run: RunKey) -> list[ExecutedAttempt]:
+    """The attempts of a run, the first one first; none if there is no such run."""
+    return [ExecutedAttempt(**row._asdict()) for row in await reader.execute(_ATTEMPTS, run._asdict())]
 
 
 async def snapshot_time(reader: Reader) -> datetime:
@@ -59,12 +66,26 @@ _WORKERS = text(
            seen_at AS last_heartbeat_at,
            seen_at > now() - make_interval(secs => lease_s)
                AND seen_at <= now() + make_interval(secs => lease_s) AS is_alive,
-           coalesce(runs, 0) AS running
+           coalesce(runs, 0) AS running, agents
       FROM workers
       LEFT JOIN (SELECT process_id, count(*) AS runs FROM runs WHERE status = 'running' GROUP BY process_id)
            AS executing USING (process_id)
      WHERE seen_at > now() - interval '1 hour' OR runs > 0
      ORDER BY started_at, process_id
+    """
+)
+
+_ATTEMPTS = text(
+    """
+    SELECT number AS attempt,
+           CASE WHEN number = runs.attempt THEN runs.process_id ELSE lost.process_id END AS process_id,
+           lost.at AS taken_over_at, coalesce(lost.handed_over, false) AS handed_over
+      FROM runs
+      CROSS JOIN generate_series(0, runs.attempt) AS number
+      LEFT JOIN run_takeovers AS lost
+        ON lost.account_id = runs.account_id AND lost.run_id = runs.run_id AND lost.attempt = number
+     WHERE runs.account_id = :account_id AND runs.run_id = :run_id
+     ORDER BY number
     """
 )
 
@@ -95,7 +116,7 @@ _QUEUES = text(
                greatest(0, extract(epoch FROM now() - min(oldest))) AS oldest_ready_s
           FROM unfinished GROUP BY account_id
     )
-    SELECT account_id, name AS account, ready, turn + of_limit + start_time AS held, running,
+    SELECT account_id, name AS account, ready, turn + of_limit + start_time AS held, running, waiting,
            CASE WHEN ready > 0 THEN oldest_ready_s END AS oldest_ready_s,
            count(*) OVER () AS accounts,
            sum(ready) OVER () AS all_ready, sum(turn) OVER () AS all_turn,

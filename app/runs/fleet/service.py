@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from app.ids import RunKey
 from app.platform.db import Database
-from app.runs.fleet.records import FleetSnapshot
-from app.runs.fleet.repository import fleet_workers, queue_of_accounts, snapshot_time
+from app.runs.commands.service import RunNotFound
+from app.runs.fleet.records import ExecutedAttempt, FleetSnapshot
+from app.runs.fleet.repository import executed_attempts, fleet_workers, queue_of_accounts, snapshot_time
 
 LISTED_ACCOUNTS = 100
 MAX_LISTED_ACCOUNTS = 1000
@@ -26,3 +28,10 @@ class Fleet:
                 totals=totals,
                 accounts=listed,
             )
+
+    async def attempts(self, run: RunKey) -> list[ExecutedAttempt]:
+        """Where a run was executed; raises `RunNotFound`."""
+        async with self.database.snapshot() as reader:
+            if found := await executed_attempts(reader, run):
+                return found
+        raise RunNotFound

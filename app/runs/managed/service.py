@@ -91,17 +91,9 @@ class ManagedSessions:
         if not caller.terms.allows_graph(settings.graph_id):
             raise GraphNotAllowed
         self.graphs.get(settings.graph_id)
-        now = datetime.now(UTC)
-        new = Conversation(
-            account_id=caller.account_id,
-            state_key=f"{PREFIX}{new_uuid().hex}",
-            session_id=new_uuid(),
+        new = Conversation.without_runs(
+            *(caller.account_id, PREFIX),
             title=title,
-            turns=0,
-            forked_from=None,
-            forked_at=None,
-            created_at=now,
-            updated_at=now,
             executor=settings.graph_id.partition(":")[0],
             managed=_stored(settings),
         )

@@ -55,10 +55,11 @@ class Heartbeat:
         supervisor: RunSupervisor,
         attempts: Callable[[], Mapping[RunKey, int]],
         lose: Callable[[Collection[RunKey]], None],
+        agents: Callable[[], Mapping[str, int] | None],
     ) -> None:
         """`worker` is this process; `attempts` returns its runs, also those that have not started yet.
 
-        `lose` stops those that another process has taken over.
+        `lose` stops those that another process has taken over; `agents` counts the CLI processes by state.
         """
         self._database = database
         self._worker = worker
@@ -67,6 +68,7 @@ class Heartbeat:
         self._supervisor = supervisor
         self._attempts = attempts
         self._lose = lose
+        self._agents = agents
         self._jumps = JumpDetector(lease.term_s * _CLOCK_TOLERANCE)
         self._last = -math.inf
         self._has_ended = False
@@ -80,7 +82,11 @@ class Heartbeat:
             return
         began, places = boot_time(), self._dispatcher.places
         worker = replace(
-            self._worker, places=places.total, taken=places.taken, draining=self._dispatcher.is_draining
+            self._worker,
+            places=places.total,
+            taken=places.taken,
+            draining=self._dispatcher.is_draining,
+            agents=self._agents(),
         )
         async with self._database.transaction() as tx:
             await record_worker(tx, worker)

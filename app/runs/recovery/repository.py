@@ -1,5 +1,6 @@
 """SQL for heartbeats, and for runs that another process takes over."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -35,7 +36,8 @@ _FORGOTTEN_S = 3600.0
 
 async def record_worker(tx: Transaction, worker: Worker) -> None:
     """Insert or update the row of a worker; its heartbeat is now."""
-    await tx.execute(_RECORD_WORKER, asdict(worker))
+    agents = None if worker.agents is None else json.dumps(worker.agents)
+    await tx.execute(_RECORD_WORKER, asdict(worker) | {"agents": agents})
 
 
 async def delete_worker(tx: Transaction, process_id: UUID) -> None:
@@ -176,7 +178,15 @@ async def count_lost_attempts(tx: Transaction, key: RunKey) -> int:
 async def record_takeovers(tx: Transaction, lost: Sequence[RunRecord], *, handed_over: bool = False) -> None:
     """Fence the attempts of these runs, whose rows are locked: their process may only stand still."""
     if lost:
-        rows = [{**run.key._asdict(), "attempt": run.attempt, "handed_over": handed_over} for run in lost]
+        rows = [
+            {
+                **run.key._asdict(),
+                "attempt": run.attempt,
+                "handed_over": handed_over,
+                "process_id": run.process_id,
+            }
+            for run in lost
+        ]
         await tx.execute(postgresql.insert(run_takeovers).on_conflict_do_nothing(), rows)
 
 
@@ -223,10 +233,13 @@ def _is_silent(margin_s: float | None) -> ColumnElement[bool]:
 
 _RECORD_WORKER = text(
     """
-    INSERT INTO workers (process_id, role, version, places, taken, draining, lease_s, started_at, seen_at)
-    VALUES (:process_id, :role, :version, :places, :taken, :draining, :lease_s, now(), now())
+    INSERT INTO workers
+        (process_id, role, version, places, taken, draining, agents, lease_s, started_at, seen_at)
+    VALUES (:process_id, :role, :version, :places, :taken, :draining, CAST(:agents AS json), :lease_s,
+            now(), now())
     ON CONFLICT (process_id) DO UPDATE
-       SET places = excluded.places, taken = excluded.taken, draining = excluded.draining, seen_at = now()
+       SET places = excluded.places, taken = excluded.taken, draining = excluded.draining,
+           agents = excluded.agents, seen_at = now()
     """
 )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Unpack
 from uuid import UUID, uuid5
 
-from app.ids import RunId, new_uuid
+from app.ids import AccountId, RunId, new_uuid
 from app.platform.db import Database
 from app.requests.principal import Principal
 from app.runs.chats import Chat, ChatMessage, ChatRuns
@@ -22,7 +22,7 @@ from app.runs.stateless.records import GivenAnswer, LastAnswer
 from app.runs.stateless.repository import given_answer, given_answers
 
 _NEXT = UUID("7c2d5a52-6d0c-4a2b-9d5f-0f2f5b3b9b11")
-"""Of the id of the run that continues a conversation after another one."""
+"""Of the id of the run that begins a conversation, or continues it after another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,16 @@ class StatelessChats:
         record, _ = await self.chats.start_as(caller, message, str(new_uuid()), **posting)
         return record
 
+    async def start_first(
+        self, caller: Principal, message: ChatMessage, **posting: Unpack[Posting]
+    ) -> RunRecord | None:
+        """Start the first run of a conversation; None if another request was first.
+
+        Raises the errors of `ChatRuns.start_as`.
+        """
+        run_id = first_run(caller.account_id, message.chat.state_key)
+        return await self._start_once(caller, message, run_id, **posting)
+
     async def _fork(self, caller: Principal, found: GivenAnswer, state_key: str) -> None:
         await self.conversations.fork(caller.account_id, found.state_key, at=found.run_id, new_key=state_key)
 
@@ -113,8 +123,14 @@ class StatelessChats:
     ) -> RunRecord | None:
         """The run that follows a conversation's last one; None if another request was first."""
         run_id = str(uuid5(_NEXT, f"{caller.account_id}/{found.run_id}"))
+        return await self._start_once(caller, message_in(found.state_key), run_id, **posting)
+
+    async def _start_once(
+        self, caller: Principal, message: ChatMessage, run_id: str, **posting: Unpack[Posting]
+    ) -> RunRecord | None:
+        """The run with this id; None if another request has started it."""
         try:
-            record, _ = await self.chats.start_as(caller, message_in(found.state_key), run_id, **posting)
+            record, _ = await self.chats.start_as(caller, message, run_id, **posting)
         except RunIdTaken:
             return None
         return record if record.request_id == posting["request_id"] else None
@@ -131,6 +147,11 @@ def _after(
         return replace(message, posted=posted)
 
     return make
+
+
+def first_run(account_id: AccountId, state_key: str) -> RunId:
+    """The id of the run that begins with the messages of a conversation that a client has created."""
+    return RunId(str(uuid5(_NEXT, f"{account_id}/{state_key}")))
 
 
 def chat_of(record: RunRecord) -> Chat:

@@ -7,8 +7,7 @@ from functools import partial
 from itertools import count, takewhile
 from typing import Any, TypeAlias
 
-from redis.asyncio import Redis
-from redis.asyncio.connection import Connection, ConnectionPool, SSLConnection
+from redis.asyncio.connection import Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
@@ -119,14 +118,22 @@ class Nodes:
             if self._address.service is not None:
                 options |= {"db": 0, "username": None, "password": None, **self._address.sentinel_login}
             try:
-                async with (
-                    asyncio.timeout(_ANSWER_S),
-                    Redis.from_pool(ConnectionPool(**options)) as client,
-                ):
-                    return host, await client.execute_command(*command)  # type: ignore[no-untyped-call]
+                return host, await _answer(options, *command)
             except (RedisError, OSError) as error:
                 failure = error
         raise failure
+
+
+async def _answer(options: dict[str, Any], *command: str | None) -> Any:
+    """The answer, over a connection that is closed whenever this is cancelled; those of pools may not be."""
+    connection: Connection = options.pop("connection_class", Connection)(**options)
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            await connection.connect()  # type: ignore[no-untyped-call]
+            await connection.send_command(*command)
+            return await connection.read_response()
+    finally:
+        await connection.disconnect(nowait=True)
 
 
 class _Located(Connection):

@@ -3,6 +3,7 @@
 import { ApiError } from "../api.js";
 import { apiProblem } from "../chat/messages.js";
 import { html, useState, withValue } from "../html.js";
+import { t } from "../languages.js";
 import { formatMoney, parseDollars } from "../money.js";
 
 /** @typedef {{decision: "allow" | "deny", args?: Record<string, unknown>}} Raised */
@@ -31,20 +32,26 @@ export function RaiseBudget({ budget, decide }) {
     submit({ decision: "allow", args: { maxBudgetUsd: limit.trim() } });
   };
   return html`
-    <form class="consent" onSubmit=${raise} aria-label="Raise the budget">
+    <form class="consent" onSubmit=${raise} aria-label=${t("raise-budget")}>
       <p>
-        <strong>The run has reached its budget.</strong>
-        ${budget !== null && ` It has spent ${formatMoney(parseDollars(budget.spentUsd))}, and may spend ${formatMoney(parseDollars(budget.maxBudgetUsd))}.`}
+        <strong>${t("budget-reached")}</strong>
+        ${
+          budget !== null &&
+          ` ${t("budget-spent", {
+            spent: formatMoney(parseDollars(budget.spentUsd)),
+            limit: formatMoney(parseDollars(budget.maxBudgetUsd)),
+          })}`
+        }
       </p>
       <label class="field">
-        <span>New limit of the run, in dollars</span>
+        <span>${t("new-limit")}</span>
         <input inputmode="decimal" value=${limit} required onInput=${withValue(setLimit)} />
       </label>
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       <div class="row">
-        <button class="button button-primary" disabled=${busy}>Raise the limit</button>
+        <button class="button button-primary" disabled=${busy}>${t("raise-limit")}</button>
         <button type="button" class="button button-bad" disabled=${busy} onClick=${() => submit({ decision: "deny" })}>
-          End the run
+          ${t("end-run")}
         </button>
       </div>
     </form>

@@ -12,6 +12,7 @@ import { Question } from "../chat/question.js";
 import { Value } from "../chat/text.js";
 import { Consent } from "../chat/tool_call.js";
 import { html, useEffect, useRef, useState } from "../html.js";
+import { locale, t, tIfKnown, tWithElements } from "../languages.js";
 import { notify } from "../parts/notices.js";
 import { useRequests } from "../parts/requests.js";
 import { answer, decide } from "../runs/answers.js";
@@ -20,7 +21,6 @@ import { RaiseBudget } from "./raise_budget.js";
 const EVERY_MS = 2000;
 const SHOWN_AT_FIRST = 50;
 const SHOWN_AT_MOST = 200;
-const KINDS = { approval: "Approval", question: "Question", client_tool: "Client tool", budget: "Budget" };
 
 /** @typedef {Schemas["ApprovalResponse"]} Call */
 /** @typedef {Schemas["ApprovalsResponse"]} Calls */
@@ -46,13 +46,14 @@ export function Waiting({ who, filters, isPage = false }) {
   const told = useRef(null);
   useEffect(() => {
     if (!isPage || !counts) return;
-    document.title = `${total > 0 ? `(${total}) ` : ""}Approvals – Runtally`;
-    if (told.current !== null && total > told.current) notify("Something waits for an answer", countsOf(counts));
+    const title = t("page-approvals");
+    document.title = t("page-title", { title: total > 0 ? t("counted-title", { count: total, title }) : title });
+    if (told.current !== null && total > told.current) notify(t("something-waits"), countsOf(counts));
     told.current = total;
   }, [isPage, total, !counts]);
   if (calls === null) {
     if (problem) return html`<p class="notice notice-bad" role="alert">${sentence(problem)}</p>`;
-    return isPage ? html`<p class="waiting" role="status">Loading…</p>` : null;
+    return isPage ? html`<p class="waiting" role="status">${t("loading")}</p>` : null;
   }
   if (!isPage && total === 0 && said === "") return null;
   const answered = (/** @type {string} */ text) => {
@@ -63,7 +64,7 @@ export function Waiting({ who, filters, isPage = false }) {
   };
   return html`
     <section aria-labelledby="waits-title">
-      <h2 id="waits-title" tabindex="-1">${total === 0 ? "Nothing waits" : countsOf(calls.counts)}</h2>
+      <h2 id="waits-title" tabindex="-1">${total === 0 ? t("nothing-waits") : countsOf(calls.counts)}</h2>
       <p class="hint" role="status">${said}</p>
       ${problem && html`<p class="notice notice-bad" role="alert">${sentence(problem)}</p>`}
       <ul class="waits">
@@ -77,8 +78,8 @@ export function Waiting({ who, filters, isPage = false }) {
       ${
         calls.nextCursor !== null &&
         (limit < SHOWN_AT_MOST
-          ? html`<button type="button" class="button" onClick=${() => setLimit(SHOWN_AT_MOST)}>Show more</button>`
-          : html`<p class="hint">These are the newest ${SHOWN_AT_MOST}. Choose a graph, a run or a conversation to see others.</p>`)
+          ? html`<button type="button" class="button" onClick=${() => setLimit(SHOWN_AT_MOST)}>${t("show-more")}</button>`
+          : html`<p class="hint">${t("newest-waiting", { count: SHOWN_AT_MOST })}</p>`)
       }
     </section>
   `;
@@ -93,13 +94,17 @@ function sentence(problem) {
 /** @param {{call: Call, isPage: boolean}} props */
 function Head({ call, isPage }) {
   const { kind, graphId, runId, stateKey, requestedAt, toolName } = call;
+  const kindName = tIfKnown(`kind-${kind}`) ?? kind;
   return html`
     <div>
-      <h3>${KINDS[kind] ?? kind}${toolName !== null && `: ${toolTitle(toolName)}`}</h3>
+      <h3>${toolName === null ? kindName : t("kind-of-tool", { kind: kindName, tool: toolTitle(toolName) })}</h3>
       <p class="hint">
-        ${graphId}, since <time datetime=${requestedAt}>${new Date(requestedAt).toLocaleString()}</time>
-        ${isPage && html` · <a href=${`./billing?run=${encodeURIComponent(runId)}`}>Run</a>`}
-        ${stateKey !== null && html` · <a href=${`./${linkTo(stateKey)}`}>Conversation</a>`}
+        ${tWithElements("waits-since", {
+          graph: html`<bdi>${graphId}</bdi>`,
+          time: html`<time datetime=${requestedAt}>${new Date(requestedAt).toLocaleString(locale)}</time>`,
+        })}
+        ${isPage && html` · <a href=${`./billing?run=${encodeURIComponent(runId)}`}>${t("run")}</a>`}
+        ${stateKey !== null && html` · <a href=${`./${linkTo(stateKey)}`}>${t("conversation")}</a>`}
       </p>
     </div>
   `;
@@ -111,7 +116,7 @@ function Body({ call, who, answered }) {
   if (questions !== null) {
     const post = async (/** @type {string} */ _, /** @type {Answers | null} */ answers) => {
       await answer(runId, requestId, answers);
-      answered(answers === null ? "Declined to answer." : "Answered.");
+      answered(t(answers === null ? "question-declined" : "question-answered"));
     };
     const entry = {
       kind: "question",
@@ -126,15 +131,15 @@ function Body({ call, who, answered }) {
   if (call.kind === "budget" && who.may("runs:approve")) {
     const post = async (/** @type {Raised} */ raised) => {
       await decide(runId, requestId, raised);
-      answered(raised.decision === "deny" ? "The run ends." : "The limit is raised.");
+      answered(t(raised.decision === "deny" ? "run-ends" : "limit-raised"));
     };
     return html`<${RaiseBudget} budget=${call.budget} decide=${post} />`;
   }
   if (call.kind !== "approval" || !who.may("runs:approve")) {
     return html`
-      ${call.kind !== "budget" && html`<${Value} value=${call.args} label="Arguments" />`}
+      ${call.kind !== "budget" && html`<${Value} value=${call.args} label=${t("arguments")} />`}
       <p class="notice">
-        ${call.kind === "client_tool" ? "It waits for the program that has brought the tool." : "It waits for a decision, which your API key may not make."}
+        ${t(call.kind === "client_tool" ? "client-tool-waits" : "decision-not-allowed")}
       </p>
     `;
   }
@@ -142,7 +147,7 @@ function Body({ call, who, answered }) {
   const permission = { requestId, args, expiresAt, grantable, decision: null, reason: null, changed: false };
   const post = async (/** @type {Permission} */ _, /** @type {Decision} */ decision) => {
     await decide(runId, requestId, decision);
-    answered(`${decision.decision === "deny" ? "Denied" : "Allowed"}: ${toolTitle(toolName ?? "")}.`);
+    answered(t(decision.decision === "deny" ? "said-denied" : "said-allowed", { tool: toolTitle(toolName ?? "") }));
   };
   return html`<${Consent} name=${toolName ?? ""} permission=${permission} decide=${post} findSchema=${async () => call.inputSchema} />`;
 }
@@ -150,13 +155,11 @@ function Body({ call, who, answered }) {
 /** @param {Calls["counts"]} counts */
 function countsOf({ approval, question, clientTool, budget }) {
   const named = /** @type {const} */ ([
-    [approval, "approval"],
-    [question, "question"],
-    [clientTool, "client tool"],
-    [budget, "budget"],
+    [approval, "waiting-approvals"],
+    [question, "waiting-questions"],
+    [clientTool, "waiting-client-tools"],
+    [budget, "waiting-budgets"],
   ]);
-  return named
-    .filter(([count]) => count > 0)
-    .map(([count, name]) => `${count} ${name}${count === 1 ? "" : "s"}`)
-    .join(", ");
+  const counted = named.filter(([count]) => count > 0).map(([count, id]) => t(id, { count }));
+  return new Intl.ListFormat(locale, { type: "unit" }).format(counted);
 }

@@ -49,6 +49,44 @@ export function Reconciliation({ window }) {
   });
 }
 
+/** What the provider’s reports say of one run. @param {{runId: string}} props */
+export function RunReconciliation({ runId }) {
+  const compared = useRequests([apiPath("/v1/reconciliation/runs/{runId}", { runId })], null);
+  return html`
+    <section class="card" aria-labelledby="reports-title">
+      <h2 id="reports-title">The provider’s reports</h2>
+      ${loaded(compared, {
+        what: "the comparison with the provider’s reports",
+        show: ([{ run, comparedUntil, differences }]) => html`
+          <p class=${parseDollars(run.unconfirmedUsd) === 0n ? "hint" : "problem"}>${reported(run, comparedUntil)}</p>
+          ${differences.length > 0 && html`<${Differences} title="Differences of the account at the time of these messages" items=${differences} />`}
+        `,
+      })}
+    </section>
+  `;
+}
+
+/** @param {Schemas["ConfirmedCost"]} run @param {string | null} until */
+function reported(run, until) {
+  if (until === null)
+    return "Nothing was ever compared. The provider’s own reports are a third meter once the server has ANTHROPIC_ADMIN_API_KEY.";
+  const [all, confirmed, unconfirmed, pending] = [
+    run.costUsd,
+    run.confirmedUsd,
+    run.unconfirmedUsd,
+    run.pendingUsd,
+  ].map(parseDollars);
+  if (all === 0n) return "The run cost nothing that could be compared.";
+  const parts = [
+    confirmed !== 0n && `${formatExact(confirmed)} are confirmed`,
+    unconfirmed !== 0n &&
+      `${formatExact(unconfirmed)} are in hours with an unexplained difference, which may be of other runs`,
+    pending !== 0n &&
+      `${formatExact(pending)} are not compared yet: the reports are compared until ${formatTime(until)}`,
+  ];
+  return `Of ${formatExact(all)} ${parts.filter(Boolean).join(", ")}.`;
+}
+
 /** @param {{found: Comparison, until: string}} props */
 function Compared({ found, until }) {
   const { account, differences, organization } = found;

@@ -9,17 +9,27 @@ import { html } from "../html.js";
 import { formatExact, formatMoney, parseDollars } from "../money.js";
 import { count, countOf, duration, formatTime } from "../parts/format.js";
 import { loaded, useRequests } from "../parts/requests.js";
+import { idOf } from "../parts/table.js";
+import { REPEATS, RunAgain } from "../runs/again.js";
+import { linkToComparison, linkToRuns } from "../runs/links.js";
 import { ReceiptTable } from "./receipts.js";
+import { RunReconciliation } from "./reconciliation.js";
 import { Timeline } from "./timeline.js";
+import { Attempts } from "./trace/attempts.js";
+import { Prompts } from "./trace/prompts.js";
 import { linkTo } from "./view.js";
+
+const MOST_REPEATS = 5;
 
 /** @typedef {Schemas["RunResponse"]} RunResponse */
 /** @typedef {Schemas["MetersResponse"]} MetersResponse */
 
 /** @param {{runId: string, who: Session, view: View}} props */
 export function RunPage({ runId, who, view }) {
-  const run = who.may("runs:read") ? apiPath("/v1/runs/{runId}", { runId }) : null;
-  const requests = useRequests([run, apiPath("/v1/runs/{runId}/receipts", { runId })], null);
+  const mayRead = who.may("runs:read");
+  const run = mayRead ? apiPath("/v1/runs/{runId}", { runId }) : null;
+  const repeats = mayRead ? apiPath("/v1/runs", { tag: `${REPEATS}:${runId}`, limit: MOST_REPEATS }) : null;
+  const requests = useRequests([run, apiPath("/v1/runs/{runId}/receipts", { runId }), repeats], null);
   return html`
     <main id="main" class="page billing" tabindex="-1">
       <p><a href=${linkTo({ ...view, run: "" })}>← All of billing</a></p>
@@ -29,17 +39,25 @@ export function RunPage({ runId, who, view }) {
       </div>
       ${loaded(requests, {
         what: "this run",
-        show: ([found, receipts]) => html`
+        show: ([found, receipts, repeated]) => html`
           ${
             found === null
               ? html`<p class="notice notice-warn">
                 This API key lacks the scope <code>runs:read</code>: only its charges are shown.
               </p>`
               : html`
-                <${Facts} run=${found} />
+                <${Facts} run=${found} repeats=${repeated?.items ?? []} />
+                ${who.may("runs:write") && html`<${RunAgain} run=${found} done=${requests.retry} />`}
                 ${found.endedAt === null && html`<${Waiting} who=${who} filters=${{ runId }} />`}
                 ${found.billing && html`<${Meters} billing=${found.billing} />`}
-                <${Timeline} run=${found} receipts=${receipts.items} />
+                <${RunReconciliation} runId=${runId} />
+                ${
+                  found.contentsDeletedAt
+                    ? html`<p class="notice">Its contents were deleted at ${formatTime(found.contentsDeletedAt)}: there is no timeline any more.</p>`
+                    : html`<${Timeline} run=${found} receipts=${receipts.items} />`
+                }
+                <${Prompts} run=${found} who=${who} />
+                ${who.may("admin") && html`<${Attempts} run=${found} />`}
               `
           }
           <section class="card" aria-labelledby="charged-title">
@@ -56,8 +74,9 @@ export function RunPage({ runId, who, view }) {
   `;
 }
 
-/** @param {{run: RunResponse}} props */
-function Facts({ run }) {
+/** @param {{run: RunResponse, repeats: RunResponse[]}} props */
+function Facts({ run, repeats }) {
+  const first = run.tags?.[REPEATS];
   const facts = [
     ["Status", html`<span class=${`badge badge-${run.status}`}>${run.status}</span> ${ending(run)}`],
     ["Graph", run.graphId],
@@ -67,6 +86,13 @@ function Facts({ run }) {
     ["Waited", run.startedAt && duration(run.createdAt, run.startedAt)],
     ["Ran", run.startedAt && run.endedAt && duration(run.startedAt, run.endedAt)],
     ["Conversation", run.stateKey],
+    ["Repeats", first && html`<${Compared} href=${linkToComparison(first, run.runId)} view=${first} />`],
+    [
+      "Repeated by",
+      repeats.length > 0 &&
+        html`${repeats.map(({ runId }) => html`<${Compared} href=${linkToComparison(run.runId, runId)} view=${runId} /> `)}
+          ${repeats.length === MOST_REPEATS && html`<a href=${linkToRuns({ tag: `${REPEATS}:${run.runId}` })}>and others</a>`}`,
+    ],
     ["Attempt", run.attempt > 0 && count(run.attempt + 1)],
   ];
   return html`
@@ -74,6 +100,11 @@ function Facts({ run }) {
       ${facts.filter(([, value]) => value).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}
     </dl>
   `;
+}
+
+/** Another run, and what differs. @param {{view: string, href: string}} props */
+function Compared({ view, href }) {
+  return html`<div>${idOf(view, linkTo({ run: view }))} <a href=${href}>compare</a></div>`;
 }
 
 /**

@@ -4,10 +4,10 @@
 
 import { ApiError, apiPath, get, post } from "../api.js";
 import { useEffect, useReducer, useRef, useState } from "../html.js";
+import { t } from "../languages.js";
 import { Conversation, newKey } from "./conversation.js";
 import { rendered } from "./markdown.js";
 import { apiProblem, runProblem } from "./messages.js";
-import { tellEnd } from "./notices.js";
 
 const PARAMETER = "conversation";
 const LAST_GRAPH = "runtally.graph";
@@ -67,12 +67,33 @@ export function useForecast(graphId) {
   return forecast;
 }
 
+/** @typedef {{onRunEnd: (conversation: Conversation, turn: Turn) => void, onLoad: (conversation: Conversation) => void}} Listeners */
+
 /**
- * The conversation in the URL; `go(key)` shows another, null a new one. `announcement` is the end of the last
- * run, for screen readers. `onLoad(conversation)` is called when a conversation has been loaded.
- * @param {{onRunEnd: (conversation: Conversation) => void, onLoad: (conversation: Conversation) => void}} listeners
+ * The conversation in the URL; `go(key)` shows another, null a new one.
+ * @param {Listeners} listeners
  */
-export function useConversation({ onRunEnd, onLoad }) {
+export function useConversation(listeners) {
+  const { show, ...shown } = useShown(listeners, keyOfUrl);
+  const go = (/** @type {string | null} */ key) => {
+    history.pushState(null, "", key === null ? "./" : linkTo(key));
+    show(key);
+  };
+  useEffect(() => {
+    const onPopState = () => show(keyOfUrl());
+    addEventListener("popstate", onPopState);
+    return () => removeEventListener("popstate", onPopState);
+  }, []);
+  return { ...shown, go };
+}
+
+/**
+ * The shown conversation, null before there is one; `show(key)` shows another, null a new one. `announcement` is the
+ * end of the last run, for screen readers. `onLoad(conversation)` is called when a conversation has been loaded.
+ * @param {Listeners} listeners
+ * @param {() => string | null} first the key of what is shown first
+ */
+export function useShown({ onRunEnd, onLoad }, first) {
   const [, draw] = useReducer((/** @type {number} */ count, /** @type {void} */ _) => count + 1, 0);
   const [announcement, setAnnouncement] = useState("");
   const current = useRef(
@@ -94,11 +115,11 @@ export function useConversation({ onRunEnd, onLoad }) {
   };
   const announceEnd = (/** @type {Turn} */ turn) => {
     const { run } = turn;
+    setAnnouncement(
+      run.error ? runProblem(run.error, run.finishReason) : t("announced-answer", { text: plain(run.answer) }),
+    );
     const { conversation } = current.current;
-    setAnnouncement(run.error ? runProblem(run.error, run.finishReason) : `Answer: ${plain(run.answer)}`);
-    if (conversation === null) return;
-    tellEnd(conversation, turn);
-    onRunEnd(conversation);
+    if (conversation !== null) onRunEnd(conversation, turn);
   };
   const show = async (/** @type {string | null} */ key) => {
     current.current.conversation?.close();
@@ -109,20 +130,11 @@ export function useConversation({ onRunEnd, onLoad }) {
     if (key !== null) await conversation.load();
     if (current.current.conversation === conversation) onLoad(conversation);
   };
-  const go = (/** @type {string | null} */ key) => {
-    history.pushState(null, "", key === null ? "./" : linkTo(key));
-    show(key);
-  };
   useEffect(() => {
-    const onPopState = () => show(keyOfUrl());
-    addEventListener("popstate", onPopState);
-    show(keyOfUrl());
-    return () => {
-      removeEventListener("popstate", onPopState);
-      current.current.conversation?.close();
-    };
+    show(first());
+    return () => current.current.conversation?.close();
   }, []);
-  return { conversation: current.current.conversation, announcement, go };
+  return { conversation: current.current.conversation, announcement, show };
 }
 
 /**

@@ -5,6 +5,8 @@
 /** @import { RunState } from "../runs/run_state.js" */
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
+import { t, tWithElements } from "../languages.js";
+import { formatExact, parseDollars } from "../money.js";
 import { dollars } from "./cost.js";
 import { FilesButton } from "./files/panel.js";
 import { activityOf } from "./messages.js";
@@ -20,7 +22,7 @@ const NEAR_THE_END_PX = 80;
  * @param {{conversation: Conversation, name: string | null, drawer: Drawer, remove: (() => void) | null, keepsFiles: boolean}} props
  */
 export function Head({ conversation, name, drawer, remove, keepsFiles }) {
-  const title = name ?? (conversation.turns.length ? conversation.key : "New conversation");
+  const title = name ?? (conversation.turns.length ? conversation.key : t("new-conversation"));
   useWaitingNotices(conversation, title);
   return html`
     <header class="conversation-head">
@@ -31,15 +33,17 @@ export function Head({ conversation, name, drawer, remove, keepsFiles }) {
         aria-controls="conversations"
         onClick=${drawer.open}
       >
-        <span aria-hidden="true">☰</span><span class="visually-hidden">Conversations</span>
+        <span aria-hidden="true">☰</span><span class="visually-hidden">${t("conversations")}</span>
       </button>
-      <h1>${title}</h1>
+      <h1><bdi>${title}</bdi></h1>
       ${
         conversation.costUsd !== null &&
-        html`<p class="cost" title="$${conversation.costUsd}">Cost <strong>${dollars(conversation.costUsd)}</strong></p>`
+        html`<p class="cost" title=${formatExact(parseDollars(conversation.costUsd))}>
+          ${tWithElements("cost-label", { amount: html`<strong>${dollars(conversation.costUsd)}</strong>` })}
+        </p>`
       }
       ${keepsFiles && html`<${FilesButton} key=${conversation.key} stateKey=${conversation.key} />`}
-      ${remove && html`<button type="button" class="button button-plain button-small" onClick=${remove}>Delete</button>`}
+      ${remove && html`<button type="button" class="button button-plain button-small" onClick=${remove}>${t("delete")}</button>`}
     </header>
   `;
 }
@@ -76,12 +80,12 @@ export function Scroll({ conversation, children }) {
   };
   return html`
     <div class="scroll-frame">
-      <section class="scroll" ref=${place} onScroll=${onScroll} tabindex="0" aria-label="Conversation">
+      <section class="scroll" ref=${place} onScroll=${onScroll} tabindex="0" aria-label=${t("conversation")}>
         <div class="column">${children}</div>
       </section>
       ${
         below &&
-        html`<button type="button" class="button button-small to-the-end" onClick=${toTheEnd}>Go to the end ↓</button>`
+        html`<button type="button" class="button button-small to-the-end" onClick=${toTheEnd}>${t("to-the-end")}</button>`
       }
     </div>
   `;
@@ -94,11 +98,13 @@ export function Scroll({ conversation, children }) {
 export function Busy({ run, since, lost }) {
   const step = run.inStep ? run.step + 1 : run.step;
   const seconds = useSeconds(since);
-  const steps = run.stepBudget ? `Step ${Math.min(step, run.stepBudget)} of ${run.stepBudget}` : `Step ${step}`;
+  const steps = run.stepBudget
+    ? t("step-of", { step: Math.min(step, run.stepBudget), budget: run.stepBudget })
+    : t("step", { step });
   return html`
     <span class="pulse" aria-hidden="true"></span>
-    <span>${lost ? "The connection is lost. Trying again…" : activityOf(run)}</span>
-    ${run.started && !lost && html`<span class="muted" aria-hidden="true">${steps}${seconds !== null && ` · ${seconds} s`}</span>`}
+    <span>${lost ? t("connection-lost") : activityOf(run)}</span>
+    ${run.started && !lost && html`<span class="muted" aria-hidden="true">${steps}${seconds !== null && ` · ${t("seconds", { count: seconds })}`}</span>`}
   `;
 }
 
@@ -126,13 +132,11 @@ export function ConfirmDelete({ yes, no }) {
   useEffect(() => dialog.current?.showModal(), []);
   return html`
     <dialog ref=${dialog} class="card" onClose=${no} aria-labelledby="delete-title">
-      <h2 id="delete-title">Delete this conversation?</h2>
-      <p>Its messages, attachments, files and tool results are deleted permanently, here and on the server.
-        Links by which it is shared show
-        nothing any more. Receipts stay: they have tokens and costs, and nothing that was said. Forks of it stay, too.</p>
+      <h2 id="delete-title">${t("delete-title")}</h2>
+      <p>${t("delete-words")}</p>
       <div class="row">
-        <button type="button" class="button button-bad" onClick=${yes}>Delete</button>
-        <button type="button" class="button" onClick=${no}>Keep it</button>
+        <button type="button" class="button button-bad" onClick=${yes}>${t("delete")}</button>
+        <button type="button" class="button" onClick=${no}>${t("keep")}</button>
       </div>
     </dialog>
   `;

@@ -1,6 +1,7 @@
 // Markdown -> DOM. Text of a model is untrusted: its HTML is shown as text, images of other servers become links, and
 // the result goes through DOMPurify. It is never converted back to a string of HTML.
 
+import { t } from "../languages.js";
 import DOMPurify from "../vendor/dompurify.js";
 import { Lexer, Marked } from "../vendor/marked.js";
 import { frameCode, highlight } from "./answers/code.js";
@@ -55,7 +56,9 @@ marked.use({
     html: ({ text }) => escaped(text),
     image({ href, text }) {
       if (IMAGE.test(href)) return `<img src="${escaped(href)}" alt="${escaped(text)}">`;
-      return WEB.test(href) ? `<a href="${escaped(href)}">Image: ${escaped(text || href)}</a>` : escaped(text);
+      return WEB.test(href)
+        ? `<a href="${escaped(href)}">${escaped(t("image-of", { name: text || href }))}</a>`
+        : escaped(text);
     },
     checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
     heading({ tokens, depth }) {

@@ -4,6 +4,7 @@
 
 import { ApiError } from "../api.js";
 import { html, useState } from "../html.js";
+import { t } from "../languages.js";
 import { apiProblem } from "./messages.js";
 import { Value } from "./text.js";
 
@@ -18,7 +19,7 @@ export function ModelResult({ name, find }) {
     try {
       const result = await find();
       setFound(result);
-      if (result === null) setProblem("It is not stored, or not yet.");
+      if (result === null) setProblem(t("not-stored"));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       setProblem(apiProblem(error));
@@ -28,20 +29,20 @@ export function ModelResult({ name, find }) {
     return html`
       <div class="row">
         <button type="button" class="button button-small" onClick=${show}>
-          ${name === COMMAND ? "Show the output" : "Show what the model got"}
+          ${t(name === COMMAND ? "show-output" : "show-model-result")}
         </button>
         ${problem && html`<span class="problem" role="alert">${problem}</span>`}
       </div>
     `;
-  const title = name === COMMAND ? `Output${exit(found)}` : "What the model got";
+  const title = name === COMMAND ? outputTitle(found) : t("model-result");
   return html`
     <h3>${title}</h3>
-    ${found.text.trim() ? html`<${Value} value=${found.text} label="Output" />` : html`<p class="hint">Nothing.</p>`}
+    ${found.text.trim() ? html`<${Value} value=${found.text} label=${t("output")} />` : html`<p class="hint">${t("nothing")}</p>`}
   `;
 }
 
 /** @param {CallResult} result */
-function exit({ isError, exitCode }) {
-  if (exitCode !== null) return `, exit code ${exitCode}`;
-  return isError ? "" : ", exit code 0";
+function outputTitle({ isError, exitCode }) {
+  const code = exitCode ?? (isError ? null : 0);
+  return code === null ? t("output") : t("output-exit", { code });
 }

@@ -3,6 +3,7 @@
 /** @import { Conversation, Turn } from "./conversation.js" */
 
 import { useEffect, useRef } from "../html.js";
+import { t } from "../languages.js";
 import { notify } from "../parts/notices.js";
 import { readable } from "./markdown.js";
 import { runProblem } from "./messages.js";
@@ -20,12 +21,13 @@ export function useWaitingNotices({ key, open }, title) {
   const told = useRef({ key, waiting });
   useEffect(() => {
     if (told.current.key === key && waiting > told.current.waiting) {
-      notify(readable(title), "It waits for your decision or answer.");
+      notify(readable(title), t("notice-waits"));
     }
     told.current = { key, waiting };
   }, [key, waiting]);
   useEffect(() => {
-    document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${title} – Runtally`;
+    const shown = waiting > 0 ? t("counted-title", { count: waiting, title }) : title;
+    document.title = t("page-title", { title: shown });
   }, [title, waiting]);
 }
 
@@ -36,5 +38,5 @@ export function useWaitingNotices({ key, open }, title) {
  */
 export function tellEnd({ title, key }, { run, since }) {
   if (since !== undefined && performance.now() - since < LONG_MS) return;
-  notify(readable(title ?? key), run.error ? runProblem(run.error, run.finishReason) : "The answer is there.");
+  notify(readable(title ?? key), run.error ? runProblem(run.error, run.finishReason) : t("notice-answer"));
 }

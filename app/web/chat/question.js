@@ -5,27 +5,21 @@
 
 import { ApiError } from "../api.js";
 import { html, useState, withValue } from "../html.js";
+import { t, tWithElements } from "../languages.js";
 import { apiProblem } from "./messages.js";
 import { Plain } from "./text.js";
 
 /** @typedef {(requestId: string, answers: Answers | null) => Promise<void>} Answer null declines to answer */
 /** @typedef {Schemas["QuestionItem"]} Item */
 
-const ENDINGS = {
-  answered: "Answered.",
-  declined: "Declined to answer.",
-  expired: "Not answered in time.",
-  run_stopped: "The run ended before there was an answer.",
-};
-
 /** @param {{entry: QuestionEntry, live: boolean, answer: Answer | null}} props */
 export function Question({ entry, live, answer }) {
   const { source, questions, resolvedBy, answers } = entry;
   const ending = resolvedBy ?? (live ? null : "run_stopped");
   return html`
-    <section class="question" data-state=${ending ?? "waits"} aria-label="Question">
+    <section class="question" data-state=${ending ?? "waits"} aria-label=${t("question")}>
       <p class="hint">
-        ${source === "agent" ? "The agent asks:" : html`The tool server <strong>${source}</strong> asks. The texts are its own:`}
+        ${source === "agent" ? t("agent-asks") : tWithElements("server-asks", { server: html`<strong>${source}</strong>` })}
       </p>
       ${ending === null && answer && html`<${Form} entry=${entry} answer=${answer} />`}
       ${
@@ -33,12 +27,12 @@ export function Question({ entry, live, answer }) {
         questions.map(
           (item, index) => html`
             <${Plain} text=${item.question} />
-            ${answers?.[index] && html`<p class="question-answer">${answers[index].join(", ")}</p>`}
+            ${answers?.[index] && html`<p class="question-answer" dir="auto">${answers[index].join(", ")}</p>`}
           `,
         )
       }
-      ${ending !== null && html`<p class="hint">${ENDINGS[ending]}</p>`}
-      ${ending === null && !answer && html`<p class="notice">It waits for an answer, which your API key may not give.</p>`}
+      ${ending !== null && html`<p class="hint">${t(`question-${ending}`)}</p>`}
+      ${ending === null && !answer && html`<p class="notice">${t("answer-not-yours")}</p>`}
     </section>
   `;
 }
@@ -65,7 +59,7 @@ function Form({ entry, answer }) {
   };
   /** @param {FieldProblem} problem */
   const sentence = ({ field, message }) =>
-    `${questions[Number(field.split(".")[1])]?.header || "The answer"}: ${message}.`;
+    t("field-problem", { field: questions[Number(field.split(".")[1])]?.header || t("the-answer"), problem: message });
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     const given = questions.map((item, index) => answerOf(item, chosen[index] ?? [], texts[index] ?? ""));
@@ -88,9 +82,9 @@ function Form({ entry, answer }) {
       )}
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       <div class="row">
-        <button class="button button-primary" disabled=${busy}>Answer</button>
+        <button class="button button-primary" disabled=${busy}>${t("to-answer")}</button>
         <button type="button" class="button button-plain" disabled=${busy} onClick=${() => post(null)}>
-          Decline to answer
+          ${t("decline")}
         </button>
       </div>
     </form>
@@ -108,6 +102,7 @@ function Form({ entry, answer }) {
  */
 function Field({ name, item, chosen, choose, text, write }) {
   const { options, multiSelect } = item;
+  const label = t(options.length ? "another-answer" : "answer");
   /** @param {string} label */
   const toggled = (label) => {
     if (!multiSelect) return [label];
@@ -115,7 +110,7 @@ function Field({ name, item, chosen, choose, text, write }) {
   };
   return html`
     <fieldset>
-      <legend>${item.header && html`<strong>${item.header}</strong> `}${item.question}</legend>
+      <legend dir="auto">${item.header && html`<strong>${item.header}</strong> `}${item.question}</legend>
       ${options.map(
         ({ label, description }) => html`
           <label class="option">
@@ -133,7 +128,7 @@ function Field({ name, item, chosen, choose, text, write }) {
         !item.onlyOptions &&
         html`
           <label class="field">
-            <span>${options.length ? "Another answer" : "Answer"}${item.optional ? " (optional)" : ""}</span>
+            <span>${item.optional ? t("label-optional", { label }) : label}</span>
             <input value=${text} onInput=${withValue(write)} maxlength="4000" />
           </label>
         `

@@ -6,6 +6,7 @@
 import { Menu, nameOf } from "../conversations/menu.js";
 import { ShareDialog } from "../conversations/share_dialog.js";
 import { html, useEffect, useRef, useState, withValue } from "../html.js";
+import { locale, t } from "../languages.js";
 import { linkTo } from "./hooks.js";
 import { ConfirmDelete } from "./layout.js";
 
@@ -75,17 +76,17 @@ export function Sidebar({ sessions, current, open, rename, remove, shares, shown
       ? html`<${TitleField} session=${session} named=${named} />`
       : html`<${Entry} session=${session} current=${current} follow=${follow} openMenu=${begin("menu")} />`;
   return html`
-    <nav class="sidebar" id="conversations" ref=${nav} aria-label="Conversations"
+    <nav class="sidebar" id="conversations" ref=${nav} aria-label=${t("conversations")}
       tabindex="-1" data-shown=${shown} onKeyDown=${onKeyDown}>
       <div class="sidebar-head">
-        <a class="button" href="./" onClick=${follow(null)}>New conversation</a>
-        <button type="button" class="button button-plain sidebar-close" onClick=${close}>Close</button>
+        <a class="button" href="./" onClick=${follow(null)}>${t("new-conversation")}</a>
+        <button type="button" class="button button-plain sidebar-close" onClick=${close}>${t("close")}</button>
       </div>
       <${Finder} sessions=${sessions} />
       <${Lists} sessions=${sessions} row=${row} />
       ${
         sessions.more &&
-        html`<button type="button" class="button button-small" onClick=${sessions.more}>Show earlier ones</button>`
+        html`<button type="button" class="button button-small" onClick=${sessions.more}>${t("show-earlier")}</button>`
       }
     </nav>
     ${
@@ -125,8 +126,8 @@ function Finder({ sessions }) {
     <div class="sidebar-finder" role="search">
       <input
         type="search"
-        aria-label="Search in conversations"
-        placeholder="Search"
+        aria-label=${t("search-in-conversations")}
+        placeholder=${t("search")}
         maxlength="200"
         value=${words}
         onInput=${withValue((value) => sessions.look({ words: value, archived }))}
@@ -137,7 +138,7 @@ function Finder({ sessions }) {
         aria-pressed=${archived ? "true" : "false"}
         onClick=${() => sessions.look({ words: "", archived: !archived })}
       >
-        Archive
+        ${t("archive-shown")}
       </button>
     </div>
   `;
@@ -147,13 +148,9 @@ function Finder({ sessions }) {
 function Lists({ sessions, row }) {
   const { groups, loading, view } = sessions;
   const isEmpty = groups.every(({ items }) => items.length === 0);
-  const nothing = view.words
-    ? "Nothing is found."
-    : view.archived
-      ? "Nothing is archived."
-      : "Your conversations will be listed here.";
+  const nothing = view.words ? "nothing-found" : view.archived ? "nothing-archived" : "nothing-listed";
   return html`
-    <p class="hint sidebar-empty" role="status">${isEmpty && (loading ? "Loading…" : nothing)}</p>
+    <p class="hint sidebar-empty" role="status">${isEmpty && t(loading ? "loading" : nothing)}</p>
     ${groups.map(
       ({ title, items }) =>
         items.length > 0 &&
@@ -182,13 +179,13 @@ function Entry({ session, current, follow, openMenu }) {
   return html`
     <div class="sidebar-entry" data-current=${isCurrent}>
       <a href=${linkTo(stateKey)} aria-current=${isCurrent ? "true" : undefined} onClick=${follow(stateKey)}>
-        <span class="sidebar-title">${nameOf(session)}</span>
-        <span class="sidebar-when">${session.forkedFrom && "Fork · "}${when(session.updatedAt)}</span>
+        <span class="sidebar-title"><bdi>${nameOf(session)}</bdi></span>
+        <span class="sidebar-when">${session.forkedFrom && `${t("fork-mark")} · `}${when(session.updatedAt)}</span>
       </a>
       <button
         type="button"
         class="button button-plain sidebar-more"
-        aria-label=${`Actions for ${nameOf(session)}`}
+        aria-label=${t("actions-for", { title: nameOf(session) })}
         onClick=${(/** @type {{currentTarget: HTMLElement}} */ event) => openMenu(session, event.currentTarget)}
       >
         <span aria-hidden="true">⋯</span>
@@ -215,7 +212,7 @@ function TitleField({ session, named }) {
     <input
       class="sidebar-name"
       ref=${field}
-      aria-label="Title"
+      aria-label=${t("conversation-title")}
       maxlength=${MAX_TITLE}
       value=${nameOf(session)}
       onKeyDown=${onKeyDown}
@@ -229,9 +226,9 @@ function when(time) {
   const date = new Date(time);
   const age = Date.now() - date.getTime();
   if (age < DAY_MS && date.getDate() === new Date().getDate()) {
-    return date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    return date.toLocaleTimeString(locale, { hour: "2-digit", minute: "2-digit" });
   }
   /** @type {Intl.DateTimeFormatOptions} */
   const year = age > 300 * DAY_MS ? { year: "numeric" } : {};
-  return date.toLocaleDateString([], { day: "numeric", month: "short", ...year });
+  return date.toLocaleDateString(locale, { day: "numeric", month: "short", ...year });
 }

@@ -1,8 +1,9 @@
 // Texts of any length: growing Markdown, and plain text.
 
 import { Component, html, useLayoutEffect, useRef, useState } from "../html.js";
+import { t } from "../languages.js";
 import { MAX_TEXT, marksIn, complete, framed, readable, rendered, split } from "./markdown.js";
-import { sizeOf } from "./messages.js";
+import { moreOf } from "./messages.js";
 
 const SHOWN_AT_ONCE = 20_000;
 /** How much is drawn in one go; the page reacts in between. */
@@ -114,7 +115,7 @@ function Elements({ fragment, isComplete }) {
     place.current.replaceChildren(framed(fragment));
     if (isComplete) complete(place.current);
   }, [fragment]);
-  return html`<div class="block" ref=${place}></div>`;
+  return html`<div class="block" dir="auto" ref=${place}></div>`;
 }
 
 /**
@@ -125,17 +126,17 @@ export function Plain({ text, whole = text, shown: first = SHOWN_AT_ONCE, mono =
   const [shown, setShown] = useState(first);
   const left = text.length - shown;
   return html`
-    ${shown > 0 && html`<div class=${mono ? "plain plain-mono" : "plain"}>${readable(text.slice(0, shown))}</div>`}
+    ${shown > 0 && html`<div class=${mono ? "plain plain-mono" : "plain"} dir=${mono ? "ltr" : "auto"}>${readable(text.slice(0, shown))}</div>`}
     ${
       left > 0 &&
       html`
       <p class="more">
-        <span class="muted">${sizeOf(left)} more</span>
+        <span class="muted">${moreOf(left)}</span>
         <button type="button" class="button button-small" onClick=${() => setShown(shown + SHOWN_AT_ONCE)}>
-          Show more
+          ${t("show-more")}
         </button>
         <button type="button" class="button button-small" onClick=${() => download(whole)}>
-          Download the whole text
+          ${t("download-text")}
         </button>
       </p>
     `

@@ -3,6 +3,7 @@
 /** @import { Line } from "./files/diff.js" */
 
 import { html, withValue } from "../html.js";
+import { t } from "../languages.js";
 import { Diff, changed, marked } from "./files/diff.js";
 import { readable } from "./markdown.js";
 import { isObject } from "./messages.js";
@@ -24,10 +25,10 @@ const ONE_LINE = 80;
 /** @param {{args: unknown}} props */
 export function Arguments({ args }) {
   const change = changeOf(args);
-  if (change === null) return html`<${Value} value=${args} label="Arguments" />`;
+  if (change === null) return html`<${Value} value=${args} label=${t("arguments")} />`;
   const { path, lines, others } = change;
   return html`
-    <div class="value" tabindex="0" role="group" aria-label="Arguments">
+    <div class="value" tabindex="0" role="group" aria-label=${t("arguments")}>
       <p class="diff-path plain-mono">${readable(path)}</p>
       <${Diff} lines=${lines} />
       ${Object.keys(others).length > 0 && html`<pre class="plain plain-mono">${readable(JSON.stringify(others, null, 2))}</pre>`}
@@ -82,7 +83,7 @@ const isLong = (text) => typeof text === "string" && (text.includes("\n") || tex
 
 /** @param {{name: string, field: ArgField, isOptional: boolean, value: unknown, set: (value: unknown) => void}} props */
 function ArgumentField({ name, field, isOptional, value, set }) {
-  const label = html`<span>${name}${isOptional && html` <span class="hint">optional</span>`}</span>`;
+  const label = html`<span>${name}${isOptional && html` <span class="hint">${t("optional")}</span>`}</span>`;
   const hint = field.hint && html`<span class="hint">${readable(field.hint)}</span>`;
   const nothing = isOptional ? undefined : "";
   const write = withValue((text) => set(text === "" ? nothing : text));
@@ -135,7 +136,7 @@ function ArgumentField({ name, field, isOptional, value, set }) {
     default:
       return html`
         <div class="field">
-          <span>${label} <span class="hint">can be changed as JSON</span></span>
+          <span>${label} <span class="hint">${t("change-as-json")}</span></span>
           ${value !== undefined && html`<${Value} value=${value} label=${name} />`}
         </div>
       `;

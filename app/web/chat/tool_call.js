@@ -8,6 +8,7 @@
 
 import { ApiError } from "../api.js";
 import { Component, html, useState, withValue } from "../html.js";
+import { locale, t } from "../languages.js";
 import { readable } from "./markdown.js";
 import { apiProblem, isObject, toolProblem, toolTitle } from "./messages.js";
 import { ModelResult } from "./model_result.js";
@@ -45,15 +46,15 @@ export class ToolCall extends Component {
       <details class="tool" open=${waits || (item.items.length > 0 && !item.ended)} data-state=${stateOf(item, live)}>
         <summary>
           <span class="tool-mark" aria-hidden="true"></span>
-          <span class="tool-name">${item.name === AGENT ? agentTitle(item.args) : toolTitle(item.name)}</span>
-          <span class="tool-gist">${item.name === AGENT ? "" : gist(item.args)}</span>
+          <span class="tool-name" dir="auto">${item.name === AGENT ? agentTitle(item.args) : toolTitle(item.name)}</span>
+          <span class="tool-gist" dir="auto">${item.name === AGENT ? "" : gist(item.args)}</span>
           <span class="tool-state">${stateWords(item, live)}</span>
         </summary>
         <div class="tool-body">
           ${waits && decide && html`<${Consent} name=${item.name} permission=${item.permission} decide=${decide} findSchema=${findSchema} />`}
-          ${waits && !decide && html`<p class="notice">It waits for a decision, which your API key is not allowed to make.</p>`}
-          ${!waits && html`<h3>Arguments</h3><${Arguments} args=${item.args} />`}
-          ${item.permission?.changed && html`<p class="hint">A person has changed the arguments.</p>`}
+          ${waits && !decide && html`<p class="notice">${t("waits-not-yours")}</p>`}
+          ${!waits && html`<h3>${t("arguments")}</h3><${Arguments} args=${item.args} />`}
+          ${item.permission?.changed && html`<p class="hint">${t("args-changed")}</p>`}
           ${item.items.length > 0 && html`<div class="tool-inside">${inside(item.items)}</div>`}
           ${
             item.name === AGENT &&
@@ -77,9 +78,9 @@ const isHidden = ({ result, isError }) =>
 /** @param {{result: unknown}} props */
 function Result({ result }) {
   if (result === null || (isObject(result) && Object.keys(result).length === 0)) {
-    return html`<p class="hint">Its result is visible to the model only.</p>`;
+    return html`<p class="hint">${t("result-hidden")}</p>`;
   }
-  return html`<h3>Result</h3><${Value} value=${result} label="Result" />`;
+  return html`<h3>${t("result")}</h3><${Value} value=${result} label=${t("result")} />`;
 }
 
 /** @param {{loadEvents: () => Promise<void>}} props */
@@ -87,7 +88,7 @@ function LoadEvents({ loadEvents }) {
   const [problem, setProblem] = useState("");
   const show = () => loadEvents().catch((/** @type {ApiError} */ error) => setProblem(apiProblem(error)));
   return html`
-    <button type="button" class="button button-small" onClick=${show}>Show what it did</button>
+    <button type="button" class="button button-small" onClick=${show}>${t("show-what-it-did")}</button>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
   `;
 }
@@ -120,8 +121,7 @@ export function Consent({ name, permission, decide, findSchema }) {
   /** @param {Decision["decision"]} decision @param {HTMLElement} button */
   const submit = async (decision, button) => {
     const args = text === null ? fields : parsed(text);
-    if (text !== null && args === null && decision !== "deny")
-      return setProblem("The arguments are not a valid JSON object.");
+    if (text !== null && args === null && decision !== "deny") return setProblem(t("not-json"));
     setBusy(true);
     setProblem("");
     try {
@@ -140,8 +140,8 @@ export function Consent({ name, permission, decide, findSchema }) {
   };
 
   return html`
-    <form class="consent" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()} aria-label="Decide about ${toolTitle(name)}">
-      <p><strong>The agent wants to ${toolTitle(name)}.</strong> It waits for you to decide.</p>
+    <form class="consent" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()} aria-label=${t("decide-about", { tool: toolTitle(name) })}>
+      <p><strong>${t("wants-to", { tool: toolTitle(name) })}</strong> ${t("waits-for-you")}</p>
       ${
         text === null &&
         (fields === null
@@ -152,7 +152,7 @@ export function Consent({ name, permission, decide, findSchema }) {
         text !== null &&
         html`
             <label class="field">
-              <span>Arguments, as JSON</span>
+              <span>${t("arguments-json")}</span>
               <textarea
                 class="mono"
                 rows=${Math.min(12, text.split("\n").length + 1)}
@@ -164,27 +164,27 @@ export function Consent({ name, permission, decide, findSchema }) {
           `
       }
       <label class="field">
-        <span>Reason for a denial, for the agent (optional)</span>
+        <span>${t("deny-reason")}</span>
         <input value=${message} onInput=${withValue(setMessage)} />
       </label>
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       <div class="row">
-        <button type="button" class="button button-primary" disabled=${busy} onClick=${decider("allow")}>Allow</button>
+        <button type="button" class="button button-primary" disabled=${busy} onClick=${decider("allow")}>${t("allow")}</button>
         ${
           permission.grantable &&
           html`
             <button type="button" class="button" disabled=${busy} onClick=${decider("allow_conversation")}>
-              Allow for this conversation
+              ${t("allow-conversation")}
             </button>
           `
         }
-        <button type="button" class="button button-bad" disabled=${busy} onClick=${decider("deny")}>Deny</button>
+        <button type="button" class="button button-bad" disabled=${busy} onClick=${decider("deny")}>${t("deny")}</button>
         ${
           text === null &&
           (fields === null && isObject(original)
             ? html`
               <button type="button" class="button button-plain" onClick=${() => change(original)}>
-                Change the arguments
+                ${t("change-arguments")}
               </button>
             `
             : html`
@@ -193,12 +193,12 @@ export function Consent({ name, permission, decide, findSchema }) {
                 class="button button-plain"
                 onClick=${() => setText(JSON.stringify(fields ?? original, null, 2))}
               >
-                As JSON
+                ${t("as-json")}
               </button>
             `)
         }
       </div>
-      <p class="hint">Without a decision it is denied at ${timeOf(permission.expiresAt)}.</p>
+      <p class="hint">${t("denied-at", { time: timeOf(permission.expiresAt) })}</p>
     </form>
   `;
 }
@@ -219,13 +219,13 @@ function parsed(text) {
 
 /** @param {FieldProblem} problem */
 function fieldProblem({ field, message }) {
-  return `${field.replace(/^args\.?/, "") || "The arguments"}: ${message}.`;
+  return t("field-problem", { field: field.replace(/^args\.?/, "") || t("the-arguments"), problem: message });
 }
 
 /** @param {string} time */
 function timeOf(time) {
   const at = new Date(time);
-  return at.toDateString() === new Date().toDateString() ? at.toLocaleTimeString() : at.toLocaleString();
+  return at.toDateString() === new Date().toDateString() ? at.toLocaleTimeString(locale) : at.toLocaleString(locale);
 }
 
 /** @param {ToolItem} item @param {boolean} live */
@@ -238,16 +238,14 @@ function stateOf(item, live) {
 /** @param {ToolItem} item @param {boolean} live */
 function stateWords(item, live) {
   if (item.permission?.decision === "deny") {
-    return item.permission.reason === "expired" ? "Denied: no decision in time" : "Denied";
+    return t(item.permission.reason === "expired" ? "state-expired" : "state-denied");
   }
-  return { failed: "Failed", done: "Done", left: "Not finished", waits: "Waits for you", runs: "Running" }[
-    stateOf(item, live)
-  ];
+  return t(`state-${stateOf(item, live)}`);
 }
 
 /** @param {unknown} args */
 function agentTitle(args) {
-  return isObject(args) && args.subagent_type ? `Subagent ${args.subagent_type}` : "Subagent";
+  return isObject(args) && args.subagent_type ? t("subagent-of", { type: String(args.subagent_type) }) : t("subagent");
 }
 
 /** @param {unknown} args */

@@ -7,6 +7,7 @@
 /** @import { Item, Permission, TextItem, UserItem } from "../runs/run_state.js" */
 
 import { Component, html } from "../html.js";
+import { t } from "../languages.js";
 import { schemaOf } from "../runs/answers.js";
 import { AnswerEnd } from "./answers/actions.js";
 import { Asked, AttachmentNames } from "./answers/asked.js";
@@ -27,11 +28,11 @@ export function Turn({ turn, busy, alternatives, actions }) {
       ${
         turn.question !== null &&
         html`
-        <h2 class="visually-hidden">You</h2>
+        <h2 class="visually-hidden">${t("you")}</h2>
         <${Asked} turn=${turn} busy=${busy} actions=${actions} />
       `
       }
-      <h2 class="visually-hidden">Answer</h2>
+      <h2 class="visually-hidden">${t("answer")}</h2>
       ${run.queuePosition !== null && html`<p class="note">${activityOf(run)}</p>`}
       <div class="answer"><${Items} items=${run.items} turn=${turn} actions=${actions} /></div>
       ${run.sources.size > 0 && html`<${Sources} pages=${[...run.sources]} />`}
@@ -97,13 +98,13 @@ function Items({ items, turn, actions }) {
 function Sources({ pages }) {
   return html`
     <section class="sources">
-      <h3>Sources</h3>
+      <h3>${t("sources")}</h3>
       <ul>
         ${pages.map(
           ([url, title]) => html`
             <li key=${url}>
-              <a href=${url} target="_blank" rel="noopener noreferrer nofollow">${title}</a>
-              ${" "}<span class="hint">${new URL(url).host}</span>
+              <a href=${url} target="_blank" rel="noopener noreferrer nofollow"><bdi>${title}</bdi></a>
+              ${" "}<span class="hint"><bdi>${new URL(url).host}</bdi></span>
             </li>
           `,
         )}
@@ -116,11 +117,11 @@ function Sources({ pages }) {
 function Files({ changes }) {
   return html`
     <section class="sources">
-      <h3>Files</h3>
+      <h3>${t("files")}</h3>
       <ul>
-        ${changes.files.map(({ path, change, diff }) => html`<${Changed} key=${path} path=${path} hint=${change} diff=${diff} />`)}
+        ${changes.files.map(({ path, change, diff }) => html`<${Changed} key=${path} path=${path} hint=${t(`change-${change}`)} diff=${diff} />`)}
       </ul>
-      ${changes.more ? html`<p class="hint">and ${changes.more} more</p>` : null}
+      ${changes.more ? html`<p class="hint">${t("more-files", { count: changes.more })}</p>` : null}
     </section>
   `;
 }
@@ -138,7 +139,7 @@ class Thinking extends Component {
   render({ item }) {
     return html`
       <details class="thinking">
-        <summary>${item.open ? "Thinking…" : "Reasoning"}</summary>
+        <summary>${t(item.open ? "thinking-open" : "thinking-done")}</summary>
         <${Plain} text=${item.text} />
       </details>
     `;
@@ -148,13 +149,13 @@ class Thinking extends Component {
 /** @param {UserItem} props */
 function Interjection({ text, delivered, attachments }) {
   return html`
-    <h2 class="visually-hidden">You, meanwhile</h2>
+    <h2 class="visually-hidden">${t("you-meanwhile")}</h2>
     <div class="user-message" data-delivered=${delivered}>
       ${text && html`<${Plain} text=${text} />`}
       <${AttachmentNames} names=${attachments ?? []} />
-      ${!delivered && html`<p class="hint">Sent. The agent receives it at its next step.</p>`}
+      ${!delivered && html`<p class="hint">${t("sent-for-next-step")}</p>`}
     </div>
-    <h2 class="visually-hidden">Answer continues</h2>
+    <h2 class="visually-hidden">${t("answer-continues")}</h2>
   `;
 }
 
@@ -174,7 +175,7 @@ function End({ turn, busy, alternatives, actions }) {
           !busy &&
           turn.question !== null &&
           html`
-          <button type="button" class="button button-small" onClick=${() => retry(turn)}>Try again</button>
+          <button type="button" class="button button-small" onClick=${() => retry(turn)}>${t("try-again")}</button>
         `
         }
       </div>

@@ -1,4 +1,4 @@
-// The runs of the account: filtered, live, each with a link to its page.
+// The runs of the account: filtered, live, each with a link to its page; two of them are compared.
 
 /** @import { Session } from "../shell.js" */
 /** @import { Query, Show } from "./view.js" */
@@ -10,8 +10,11 @@ import { Action } from "../parts/action.js";
 import { FilterFields } from "../parts/filter_fields.js";
 import { duration } from "../parts/format.js";
 import { useRequests } from "../parts/requests.js";
+import { SavedViews } from "../parts/saved_views.js";
 import { badge, idOf, listed, Table, timeOf, usePages } from "../parts/table.js";
-import { linkToRun } from "./view.js";
+import { linkToComparison, linkToRun } from "../runs/links.js";
+import { Comparison } from "./compare.js";
+import { linkTo } from "./view.js";
 
 const EVERY_MS = 3000;
 const PAGE = 50;
@@ -21,6 +24,13 @@ const STATUSES = /** @type {const} */ (["queued", "running", "waiting", "succeed
 
 /** @param {{who: Session, query: Query, show: Show}} props */
 export function Runs({ who, query, show }) {
+  return query.a && query.b
+    ? html`<${Comparison} key=${`${query.a} ${query.b}`} a=${query.a} b=${query.b} who=${who} />`
+    : html`<${AllRuns} ...${{ who, query, show }} />`;
+}
+
+/** @param {{who: Session, query: Query, show: Show}} props */
+function AllRuns({ who, query, show }) {
   const mayReadCosts = who.may("receipts:read");
   const names = useRequests([apiPath("/v1/graphs"), mayReadCosts ? apiPath("/v1/keys", { limit: 200 }) : null], null);
   const [graphs, keys] = names.responses ?? [null, null];
@@ -75,9 +85,21 @@ export function Runs({ who, query, show }) {
     { name: "stateKey", label: "Conversation" },
     { name: "from", label: "From (UTC)", isTime: true },
     { name: "to", label: "To (UTC)", isTime: true },
+    ...(mayReadCosts ? [{ name: "run", label: "Open by id", placeholder: "run id" }] : []),
   ];
   return html`
-    <${FilterFields} filters=${filters} values=${query} choose=${show} />
+    <${SavedViews} of=${`runs.${who.account}`} href=${linkTo({ ...query, view: "runs", a: "" })} />
+    <${FilterFields}
+      filters=${filters}
+      values=${query}
+      choose=${(/** @type {Query} */ changes) => (changes.run ? location.assign(linkToRun(changes.run)) : show(changes))}
+    />
+    ${
+      query.a &&
+      html`<p class="notice" role="status">
+        Choose the run that <code>${query.a}</code> is compared with, or <a href=${linkTo({ ...query, a: "" })}>do not compare</a>.
+      </p>`
+    }
     ${listed(pages, {
       of: "runs",
       none: "No run matches.",
@@ -85,14 +107,14 @@ export function Runs({ who, query, show }) {
         caption="Runs, newest first"
         rowKey="runId"
         items=${items}
-        columns=${columnsFor(who, pages.page.retry)}
+        columns=${columnsFor(who, query, pages.page.retry)}
       />`,
     })}
   `;
 }
 
-/** @param {Session} who @param {() => void} reload */
-function columnsFor(who, reload) {
+/** @param {Session} who @param {Query} query @param {() => void} reload */
+function columnsFor(who, query, reload) {
   const mayReadCosts = who.may("receipts:read");
   return [
     { label: "Accepted", show: (/** @type {Run} */ run) => timeOf(run.createdAt) },
@@ -117,11 +139,27 @@ function columnsFor(who, reload) {
       isNumber: true,
       show: (/** @type {Run} */ run) => run.billing && costOf(run.billing.costUsd),
     },
-    who.may("runs:write") && {
+    {
       label: "Actions",
-      show: (/** @type {Run} */ run) => run.endedAt === null && html`<${Cancel} run=${run} done=${reload} />`,
+      show: (/** @type {Run} */ run) => {
+        const actions = [
+          run.runId !== query.a && html`<${CompareLink} href=${comparing(run, query)} runId=${run.runId} />`,
+          who.may("runs:write") && run.endedAt === null && html`<${Cancel} run=${run} done=${reload} />`,
+        ].filter(Boolean);
+        return actions.length > 0 && html`<div class="row">${actions}</div>`;
+      },
     },
   ];
+}
+
+/** @param {{href: string, runId: string}} props */
+function CompareLink({ href, runId }) {
+  return html`<a class="button button-small" href=${href}>Compare<span class="visually-hidden"> ${runId}</span></a>`;
+}
+
+/** The first of two is chosen, or the second. @param {Run} run @param {Query} query */
+function comparing({ runId }, query) {
+  return query.a ? linkToComparison(query.a, runId) : linkTo({ ...query, view: "runs", a: runId });
 }
 
 /** @param {string} costUsd */

@@ -9,7 +9,8 @@ import { html } from "../html.js";
 import { Action } from "../parts/action.js";
 import { loaded, useRequests } from "../parts/requests.js";
 import { badge, idOf, listed, Table, timeOf, usePages } from "../parts/table.js";
-import { linkTo, linkToRun } from "./view.js";
+import { linkToRun } from "../runs/links.js";
+import { linkTo } from "./view.js";
 
 const PAGE = 50;
 const EVERY_MS = 5000;

@@ -53,6 +53,7 @@ function Fleet() {
         <dl class="facts">
           <div><dt>Places</dt><dd>${totals.places}, ${totals.placesFree} free</dd></div>
           <div><dt>Running</dt><dd>${totals.runsRunning}</dd></div>
+          <div><dt>Waiting for a person</dt><dd>${totals.runsWaiting}</dd></div>
           <div><dt>Ready</dt><dd>${totals.runsReady}${totals.oldestReadySeconds !== null && `, the oldest since ${Math.round(totals.oldestReadySeconds)} s`}</dd></div>
           <div><dt>Held</dt><dd>${totals.runsHeld.turn} for a turn, ${totals.runsHeld.limit} at a limit, ${totals.runsHeld.startTime} until their time</dd></div>
         </dl>
@@ -70,6 +71,7 @@ function Fleet() {
             },
             { label: "Places", isNumber: true, show: (/** @type {Worker} */ { places }) => places },
             { label: "Running", isNumber: true, show: (/** @type {Worker} */ { running }) => running },
+            { label: "CLI processes", show: (/** @type {Worker} */ { agents }) => agentsOf(agents) },
             { label: "Last heartbeat", show: (/** @type {Worker} */ { lastHeartbeatAt }) => timeOf(lastHeartbeatAt) },
             { label: "Started", show: (/** @type {Worker} */ { startedAt }) => timeOf(startedAt) },
           ]}
@@ -88,10 +90,27 @@ function Fleet() {
             { label: "Ready", isNumber: true, show: (/** @type {Queue} */ { ready }) => ready },
             { label: "Held", isNumber: true, show: (/** @type {Queue} */ { held }) => held },
             { label: "Running", isNumber: true, show: (/** @type {Queue} */ { running }) => running },
+            { label: "Waiting for a person", isNumber: true, show: (/** @type {Queue} */ { waiting }) => waiting },
+            {
+              label: "Oldest ready",
+              isNumber: true,
+              show: (/** @type {Queue} */ { oldestReadySeconds: oldest }) =>
+                oldest === null ? "–" : `${Math.round(oldest)} s`,
+            },
           ]}
         />
       </section>`
       }
     `,
   });
+}
+
+/** The CLI processes of a worker by what they do. @param {Worker["agents"]} agents */
+function agentsOf(agents) {
+  if (agents === null) return "none";
+  const states = /** @type {const} */ (["busy", "parked", "ready", "starting"]);
+  return states
+    .filter((state) => state !== "starting" || agents.starting > 0)
+    .map((state) => `${agents[state]} ${state}`)
+    .join(", ");
 }

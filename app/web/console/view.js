@@ -52,11 +52,6 @@ export function linkTo(query) {
   return given.size > 0 ? `${PATH}?${given}` : PATH;
 }
 
-/** The link to a run's own page. @param {string} runId */
-export function linkToRun(runId) {
-  return `./billing?${new URLSearchParams({ run: runId })}`;
-}
-
 /** @returns {Query} */
 function read() {
   return Object.fromEntries(new URLSearchParams(location.search));

@@ -4,6 +4,7 @@
 
 import { apiPath, apiUrl } from "../api.js";
 import { html, useEffect, useRef } from "../html.js";
+import { t } from "../languages.js";
 
 const GAP_PX = 4;
 
@@ -26,9 +27,10 @@ export function Menu({ session, anchor, actions, close }) {
     const shown = menu.current;
     if (shown === null) return;
     shown.showPopover();
-    const { bottom, right } = anchor.getBoundingClientRect();
+    const { bottom, left, right } = anchor.getBoundingClientRect();
     const { width, height } = shown.getBoundingClientRect();
-    shown.style.left = `${Math.max(GAP_PX, right - width)}px`;
+    const start = document.dir === "rtl" ? Math.min(left, innerWidth - width - GAP_PX) : right - width;
+    shown.style.left = `${Math.max(GAP_PX, start)}px`;
     shown.style.top = `${Math.max(GAP_PX, Math.min(bottom + GAP_PX, innerHeight - height - GAP_PX))}px`;
     /** @type {HTMLElement | null} */ (shown.querySelector("button, a"))?.focus();
   }, []);
@@ -43,23 +45,23 @@ export function Menu({ session, anchor, actions, close }) {
   const exported = (/** @type {"markdown" | "json"} */ format) =>
     apiUrl(apiPath("/v1/sessions/{stateKey}/export", { stateKey: session.stateKey, format }));
   return html`
-    <div class="menu" popover ref=${menu} role="group" aria-label=${`Actions for ${nameOf(session)}`} onToggle=${onToggle}>
-      ${rename && html`<button type="button" onClick=${then(() => rename(session))}>Rename</button>`}
+    <div class="menu" popover ref=${menu} role="group" aria-label=${t("actions-for", { title: nameOf(session) })} onToggle=${onToggle}>
+      ${rename && html`<button type="button" onClick=${then(() => rename(session))}>${t("rename")}</button>`}
       ${
         change &&
         html`
         <button type="button" onClick=${then(() => change(session, { pinned: !session.pinned }))}>
-          ${session.pinned ? "Unpin" : "Pin"}
+          ${t(session.pinned ? "unpin" : "pin")}
         </button>
         <button type="button" onClick=${then(() => change(session, { archived: !session.archived }))}>
-          ${session.archived ? "Move out of the archive" : "Archive"}
+          ${t(session.archived ? "unarchive" : "archive")}
         </button>
       `
       }
-      ${share && html`<button type="button" onClick=${then(() => share(session))}>Share…</button>`}
-      <a href=${exported("markdown")} download="conversation.md" onClick=${then(() => {})}>Export as Markdown</a>
-      <a href=${exported("json")} download="conversation.json" onClick=${then(() => {})}>Export as JSON</a>
-      ${remove && html`<button type="button" class="menu-bad" onClick=${then(() => remove(session))}>Delete…</button>`}
+      ${share && html`<button type="button" onClick=${then(() => share(session))}>${t("share")}</button>`}
+      <a href=${exported("markdown")} download="conversation.md" onClick=${then(() => {})}>${t("export-markdown")}</a>
+      <a href=${exported("json")} download="conversation.json" onClick=${then(() => {})}>${t("export-json")}</a>
+      ${remove && html`<button type="button" class="menu-bad" onClick=${then(() => remove(session))}>${t("delete-dots")}</button>`}
     </div>
   `;
 }

@@ -4,6 +4,7 @@
 
 import { apiPath, get, patch } from "../api.js";
 import { useEffect, useRef, useState } from "../html.js";
+import { t } from "../languages.js";
 
 const MOST_PINNED = 200;
 const SEARCH_DELAY_MS = 300;
@@ -100,18 +101,18 @@ async function pinnedOnes() {
  * @returns {Group[]}
  */
 function groupsOf({ of: { words, archived }, pinned, items }) {
-  if (words.trim() || archived) return [{ title: words.trim() ? "Found" : "Archived", items }];
+  if (words.trim() || archived) return [{ title: t(words.trim() ? "group-found" : "group-archived"), items }];
   const today = new Date().setHours(0, 0, 0, 0);
   /** @type {[string, number][]} since when the conversations of a group were last used */
   const groups = [
-    ["Today", today],
-    ["Yesterday", daysBefore(today, 1)],
-    ["Previous 7 days", daysBefore(today, 7)],
-    ["Older", -Infinity],
+    [t("group-today"), today],
+    [t("group-yesterday"), daysBefore(today, 1)],
+    [t("group-week"), daysBefore(today, 7)],
+    [t("group-older"), -Infinity],
   ];
   let before = Infinity;
   return [
-    { title: "Pinned", items: pinned },
+    { title: t("group-pinned"), items: pinned },
     ...groups.map(([title, since]) => {
       const until = before;
       before = since;

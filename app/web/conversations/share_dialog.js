@@ -5,15 +5,12 @@
 import { ApiError, apiPath, get, post, remove } from "../api.js";
 import { apiProblem } from "../chat/messages.js";
 import { html, useEffect, useRef, useState, withValue } from "../html.js";
+import { locale, t } from "../languages.js";
 import { nameOf } from "./menu.js";
 
 const DAY_MS = 86_400_000;
-const LIFETIMES = [
-  ["1", "One day"],
-  ["7", "7 days"],
-  ["30", "30 days"],
-  ["365", "A year"],
-];
+const YEAR = 365;
+const LIFETIMES = [1, 7, 30, YEAR];
 const SHARES = "/v1/sessions/{stateKey}/shares";
 
 /** @param {{session: Listed, close: () => void}} props */
@@ -53,14 +50,19 @@ export function ShareDialog({ session, close }) {
 
   return html`
     <dialog ref=${dialog} class="card share-dialog" onClose=${close} aria-labelledby="share-title">
-      <h2 id="share-title">Share “${nameOf(session)}”</h2>
-      <p>Anybody who has the link reads what this conversation has now, without signing in, until the link expires or
-        you revoke it. What is said later, costs and files are not shown.</p>
+      <h2 id="share-title">${t("share-title", { title: nameOf(session) })}</h2>
+      <p>${t("share-words")}</p>
       <form class="share-form" onSubmit=${create}>
         <label class="field">
-          <span>The link works for</span>
+          <span>${t("share-lifetime")}</span>
           <select value=${days} onChange=${withValue(setDays)}>
-            ${LIFETIMES.map(([value, label]) => html`<option key=${value} value=${value}>${label}</option>`)}
+            ${LIFETIMES.map(
+              (each) => html`
+                <option key=${each} value=${each}>
+                  ${each === YEAR ? t("share-year") : t("share-days", { days: each })}
+                </option>
+              `,
+            )}
           </select>
         </label>
         <label class="share-check">
@@ -69,14 +71,14 @@ export function ShareDialog({ session, close }) {
             checked=${withToolCalls}
             onChange=${() => setWithToolCalls(!withToolCalls)}
           />
-          <span>Also show tool calls, with their arguments and results</span>
+          <span>${t("share-tool-calls")}</span>
         </label>
-        <button class="button button-primary">Create a link</button>
+        <button class="button button-primary">${t("share-create")}</button>
       </form>
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       ${created && html`<${CreatedLink} key=${created.id} url=${created.url} />`}
       ${shares.length > 0 && html`<${Links} shares=${shares} revoke=${revoke} />`}
-      <div class="row"><button type="button" class="button" onClick=${close}>Close</button></div>
+      <div class="row"><button type="button" class="button" onClick=${close}>${t("close")}</button></div>
     </dialog>
   `;
 }
@@ -89,20 +91,20 @@ function CreatedLink({ url }) {
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(url);
-      setState("Copied.");
+      setState(t("copied-sentence"));
     } catch {
       field.current?.select();
-      setState("Not copied: the browser does not allow it. The link is selected.");
+      setState(t("share-not-copied"));
     }
   };
   return html`
     <div class="share-created">
       <label class="field">
-        <span>The link, which is shown only now</span>
+        <span>${t("share-link")}</span>
         <input ref=${field} readonly value=${url} />
       </label>
       <div class="row">
-        <button type="button" class="button button-small" onClick=${copy}>Copy</button>
+        <button type="button" class="button button-small" onClick=${copy}>${t("copy")}</button>
         <span class="hint" role="status">${state}</span>
       </div>
     </div>
@@ -113,17 +115,18 @@ function CreatedLink({ url }) {
 function Links({ shares, revoke }) {
   return html`
     <section aria-labelledby="links-title">
-      <h3 id="links-title">Links that work</h3>
+      <h3 id="links-title">${t("share-links")}</h3>
       <ul class="share-links">
         ${shares.map(
           (share) => html`
             <li key=${share.id}>
               <span>
-                Made ${new Date(share.createdAt).toLocaleString()}, until ${new Date(share.expiresAt).toLocaleDateString()}${
-                  share.withToolCalls && ", with tool calls"
-                }
+                ${t(share.withToolCalls ? "share-made-with-tools" : "share-made", {
+                  created: new Date(share.createdAt).toLocaleString(locale),
+                  expires: new Date(share.expiresAt).toLocaleDateString(locale),
+                })}
               </span>
-              <button type="button" class="button button-small button-bad" onClick=${() => revoke(share.id)}>Revoke</button>
+              <button type="button" class="button button-small button-bad" onClick=${() => revoke(share.id)}>${t("share-revoke")}</button>
             </li>
           `,
         )}

@@ -45,7 +45,7 @@ export function Action(props) {
  * @template Answer
  * @param {ActionOf<Answer> & {close: () => void}} props
  */
-function Dialog({ label, title, words, submit = label, fields = [], isDestructive, send, result, done, close }) {
+export function Dialog({ label, title, words, submit = label, fields = [], isDestructive, send, result, done, close }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
   const [problem, setProblem] = useState(/** @type {ApiError | null} */ (null));
   const [busy, setBusy] = useState(false);

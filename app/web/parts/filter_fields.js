@@ -1,6 +1,7 @@
 // Fields that filter a list.
 
 import { html, useEffect, useState, withValue } from "../html.js";
+import { t } from "../languages.js";
 import { apiMoment, inputMoment } from "./form.js";
 
 /** @typedef {{name: string, label: string, options?: readonly (readonly [string, string])[], isTime?: boolean, placeholder?: string}} Filter */
@@ -11,14 +12,14 @@ import { apiMoment, inputMoment } from "./form.js";
  */
 export function FilterFields({ filters, values, choose }) {
   return html`
-    <div class="filters" role="group" aria-label="Filters">
+    <div class="filters" role="group" aria-label=${t("filters")}>
       ${filters.map((filter) => html`<label class="field" key=${filter.name}><span>${filter.label}</span><${Control} filter=${filter} value=${values[filter.name] ?? ""} choose=${choose} /></label>`)}
     </div>
   `;
 }
 
 /** @param {{filter: Filter, value: string, choose: (changes: Record<string, string>) => void}} props */
-function Control({ filter: { name, options, isTime, placeholder = "any" }, value, choose }) {
+function Control({ filter: { name, options, isTime, placeholder = t("any") }, value, choose }) {
   // What is being typed stays while a live list is shown again.
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);

@@ -14,6 +14,7 @@ import { html } from "../html.js";
  * @property {readonly (readonly [string, string])[]} [options] of a choice: values and what they are called
  * @property {string} [hint]
  * @property {boolean} [required]
+ * @property {number} [rows] of a long text
  */
 
 /**
@@ -118,7 +119,7 @@ function Labelled({ field, wrong }) {
 }
 
 /** @param {{field: Field, described: string | undefined, isWrong: boolean}} props */
-function Control({ field: { name, kind = "text", options = [], value, required }, described, isWrong }) {
+function Control({ field: { name, kind = "text", options = [], value, required, rows = 3 }, described, isWrong }) {
   const shared = {
     id: `field-${name}`,
     name,
@@ -132,7 +133,7 @@ function Control({ field: { name, kind = "text", options = [], value, required }
       ${options.map(([option, text]) => html`<option value=${option} selected=${option === first}>${text}</option>`)}
     </select>`;
   }
-  if (kind === "long") return html`<textarea ...${shared} rows="3" defaultValue=${first}></textarea>`;
+  if (kind === "long") return html`<textarea ...${shared} rows=${rows} defaultValue=${first}></textarea>`;
   const typed = { text: {}, number: { type: "number", step: 1 }, time: { type: "datetime-local" } };
   const shown = kind === "time" ? inputMoment(first) : first;
   return html`<input

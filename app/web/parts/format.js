@@ -1,7 +1,11 @@
 // Formats numbers and times for display.
 
-const counts = new Intl.NumberFormat("en-US");
-const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
+import { locale } from "../languages.js";
+
+const counts = new Intl.NumberFormat(locale);
+const kilobytes = new Intl.NumberFormat(locale, { style: "unit", unit: "kilobyte" });
+const megabytes = new Intl.NumberFormat(locale, { style: "unit", unit: "megabyte", maximumFractionDigits: 1 });
+const compact = new Intl.NumberFormat(locale, { notation: "compact", maximumFractionDigits: 1 });
 
 /** @param {number} number */
 export const count = (number) => counts.format(number);
@@ -53,5 +57,5 @@ export function duration(from, to) {
  * @param {number} bytes
  */
 export function bytesOf(bytes) {
-  return bytes < 1_000_000 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
+  return bytes < 1_000_000 ? kilobytes.format(Math.ceil(bytes / 1000)) : megabytes.format(bytes / 1_000_000);
 }

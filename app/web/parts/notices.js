@@ -1,6 +1,7 @@
 // Notifications of the browser, of what happens while the page is hidden. They are off until a person asks for them.
 
 import { html, useState } from "../html.js";
+import { t } from "../languages.js";
 
 const CHOSEN = "runtally.notices";
 
@@ -36,21 +37,21 @@ export function NoticeButton() {
     const wanted = !isOn && (await Notification.requestPermission()) === "granted";
     localStorage.setItem(CHOSEN, wanted ? "on" : "off");
     setOn(wanted);
-    setProblem(isOn || wanted ? "" : "The browser does not allow it: see its settings for this page.");
+    setProblem(isOn || wanted ? "" : t("notices-refused"));
     try {
-      if (wanted) show("Notifications are on", "You are told here what waits for you while this page is hidden.");
+      if (wanted) show(t("notices-on"), t("notices-on-hint"));
     } catch (error) {
       // Browsers of phones show those of installed apps only.
       if (!(error instanceof TypeError)) throw error;
       localStorage.setItem(CHOSEN, "off");
       setOn(false);
-      setProblem("This browser shows none for pages.");
+      setProblem(t("notices-impossible"));
     }
   };
   return html`
     <div class="who-notices">
       <button type="button" class="button button-small" aria-pressed=${isOn ? "true" : "false"} onClick=${change}>
-        Notify me while this page is hidden
+        ${t("notify-me")}
       </button>
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     </div>

@@ -4,6 +4,7 @@
 
 import { get } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
+import { t } from "../languages.js";
 import { notifies } from "./notices.js";
 
 /** @typedef {readonly (PathOf<ApiPath> | null)[]} Paths */
@@ -98,7 +99,7 @@ async function getAll(paths) {
  */
 export function loaded({ responses, about, problem, loading, retry }, { what, show }) {
   if (problem !== null) return html`<${Problem} message=${problem.message} retry=${retry} what=${what} />`;
-  if (responses === null) return html`<p class="waiting" role="status">Loading ${what}…</p>`;
+  if (responses === null) return html`<p class="waiting" role="status">${t("loading-of", { what })}</p>`;
   return html`<div class=${loading ? "refreshing" : ""} aria-busy=${loading}>${show(responses, about)}</div>`;
 }
 
@@ -106,8 +107,8 @@ export function loaded({ responses, about, problem, loading, retry }, { what, sh
 function Problem({ message, retry, what }) {
   return html`
     <div class="notice notice-bad" role="alert">
-      <p>Cannot show ${what}: ${message}</p>
-      <button type="button" class="button button-small" onClick=${retry}>Try again</button>
+      <p>${t("cannot-show", { what, problem: message })}</p>
+      <button type="button" class="button button-small" onClick=${retry}>${t("try-again")}</button>
     </div>
   `;
 }

@@ -1,14 +1,14 @@
 // Follows a run's events to the end, across lost connections.
 
-import { ApiError, apiPath, apiUrl, get } from "../api.js";
-import { EVENT_TYPES } from "./run_state.js";
+import { ApiError, apiPath, getStream } from "../api.js";
 
 const FIRST_RETRY_MS = 500;
 const MAX_RETRY_MS = 10_000;
+const TOO_MANY = 429;
 
 /**
- * Call `onEvent` for each event of a run, from the first one. The browser reconnects by itself and asks for the
- * events it has missed; if it gives up, a new connection starts after the last position received.
+ * Call `onEvent` for each event of a run, from the first one. After a lost connection another one starts after the
+ * last position received. `EventSource` can send no tokens.
  * Returns a function that stops following.
  *
  * @param {string} runId
@@ -19,62 +19,79 @@ const MAX_RETRY_MS = 10_000;
  * @returns {() => void}
  */
 export function followRun(runId, { onEvent, onConnection, onFailure }) {
-  /** @type {EventSource | undefined} */
-  let source;
+  const stopped = new AbortController();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
   let position = 0;
   let retryMs = FIRST_RETRY_MS;
-  let isStopped = false;
 
   const stop = () => {
-    isStopped = true;
+    stopped.abort();
     clearTimeout(timer);
-    source?.close();
   };
-  /** @param {MessageEvent<string>} message */
-  const receive = (message) => {
-    if (Number(message.lastEventId) <= position) return;
-    position = Number(message.lastEventId);
+  const receive = (/** @type {Frame} */ { id, data, retry }) => {
+    if (retry) retryMs = Number(retry);
+    if (stopped.signal.aborted || !data || Number(id) <= position) return;
+    position = Number(id);
     /** @type {ClientEvent} */
-    const event = JSON.parse(message.data);
+    const event = JSON.parse(data);
     if (event.type === "done") stop();
     onEvent(event);
   };
-  const reconnect = async () => {
-    source?.close();
-    const error = await get(apiPath("/v1/runs/{runId}", { runId })).then(
-      () => null,
-      (problem) => problem,
-    );
-    if (isStopped) return;
-    if (error instanceof ApiError && error.status >= 400 && error.status < 500) {
-      onFailure(error);
-      return;
+  const connect = async () => {
+    try {
+      const path = apiPath("/v1/runs/{runId}/events", { runId, after: position });
+      const stream = await getStream(path, stopped.signal);
+      onConnection(false);
+      // Everything has been read.
+      if (stream === null) return;
+      await readFrames(stream, receive);
+    } catch (error) {
+      if (stopped.signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      if (isFinal(error)) return onFailure(error);
     }
+    if (stopped.signal.aborted) return;
+    onConnection(true);
     timer = setTimeout(connect, retryMs);
     retryMs = Math.min(retryMs * 2, MAX_RETRY_MS);
   };
-  const connect = () => {
-    const path = apiPath("/v1/runs/{runId}/events", { runId, after: position });
-    const connection = new EventSource(apiUrl(path));
-    source = connection;
-    connection.onopen = () => {
-      retryMs = FIRST_RETRY_MS;
-      onConnection(false);
-    };
-    for (const type of EVENT_TYPES) {
-      connection.addEventListener(type, (message) => {
-        if (message.data) receive(message);
-      });
-    }
-    connection.onerror = (message) => {
-      // The run's own event `error` arrives here as well; only that one has data.
-      if ("data" in message && message.data) return;
-      onConnection(true);
-      if (connection.readyState === EventSource.CLOSED) reconnect();
-    };
-  };
   connect();
   return stop;
+}
+
+/** Whether another attempt would fail as well. @param {ApiError} error */
+function isFinal({ status }) {
+  return status >= 400 && status < 500 && status !== TOO_MANY;
+}
+
+/** The fields of a server-sent event, of which ours have one line each. @typedef {Record<string, string>} Frame */
+
+/**
+ * Pass on the events of a stream until it ends.
+ * @param {ReadableStream<Uint8Array>} stream
+ * @param {(frame: Frame) => void} receive
+ */
+async function readFrames(stream, receive) {
+  const reader = stream.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  // A connection that breaks off has ended.
+  const next = () => reader.read().catch(() => ({ done: true, value: undefined }));
+  for (let part = await next(); !part.done; part = await next()) {
+    const blocks = (rest + decoder.decode(part.value, { stream: true })).split("\n\n");
+    rest = blocks.pop() ?? "";
+    for (const block of blocks) receive(frameOf(block));
+  }
+  // A server that stops says at the end when to come back.
+  receive({ retry: frameOf(rest).retry });
+}
+
+/** @param {string} block @returns {Frame} */
+function frameOf(block) {
+  const lines = block.split("\n").map((line) => {
+    const colon = line.indexOf(":");
+    return [line.slice(0, colon), line.slice(colon + 1).trimStart()];
+  });
+  return Object.fromEntries(lines);
 }

@@ -1,8 +1,10 @@
 // RunState: the state of a run, computed from its events. No I/O, no DOM.
 
+import { t } from "../languages.js";
+
 const WEB = /^https?:\/\//i;
-const COMPACTED = "Earlier messages were summarized for the model.";
-const BUDGET_REACHED = "The budget of this run is used up. It waits until a person raises it.";
+const COMPACTED = t("note-compacted");
+const BUDGET_REACHED = t("note-budget");
 
 /**
  * @typedef {object} Permission
@@ -269,7 +271,7 @@ const HANDLERS = {
     // A later attempt asks anew.
     for (const entry of run.pendingQuestions) entry.resolvedBy = "run_stopped";
     addEntry(run, event);
-    if (event.attempt > 0) run._add(null, { kind: "note", text: "The server was lost. Another one resumes the run." });
+    if (event.attempt > 0) run._add(null, { kind: "note", text: t("note-resumed") });
   },
   warning(run, event) {
     run._add(null, { kind: "note", text: event.message });
@@ -410,5 +412,3 @@ const HANDLERS = {
     });
   },
 };
-
-export const EVENT_TYPES = Object.keys(HANDLERS);

@@ -95,6 +95,11 @@ export class Client {
     return this.#connection.json({ method: "POST", path: "/v1/runs/preview", body: request, signal: options.signal });
   }
 
+  /** The request that has started a run, without its files and metadata. */
+  request(runId: string, options: RequestOptions = {}): Promise<RunRequest> {
+    return this.#connection.json({ method: "GET", path: `${pathOf(runId)}/request`, ...options });
+  }
+
   /** What a run did, oldest first: prompts, capabilities and decisions; needs `runs:audit`. */
   evidence(runId: string, options: RequestOptions = {}): AsyncGenerator<Evidence, void, undefined> {
     return each(this.#connection, { method: "GET", path: `${pathOf(runId)}/evidence`, ...options });

@@ -45,6 +45,12 @@ declare global {
       : undefined;
 
   interface Window {
+    Runtally: EventTarget & {
+      embed: (options: import("../../../app/web/embed.js").EmbedOptions) => void;
+      open: () => void;
+      close: () => void;
+      destroy: () => void;
+    };
     katex: typeof import("katex").default;
     SwaggerUIBundle?: (options: { url: string; dom_id: string; deepLinking: boolean; validatorUrl: null }) => void;
   }

@@ -22,6 +22,18 @@ class AccountStatement:
 
 
 @dataclass(frozen=True, slots=True)
+class RunStatement:
+    """How much of a run's cost the provider's reports confirm."""
+
+    compared_until: datetime | None
+    """None if nothing was ever compared."""
+    run: AccountStatement
+    """The sums of the run alone."""
+    differences: Sequence[Difference]
+    """The newest that are about its account, and in whose time and model it has receipts."""
+
+
+@dataclass(frozen=True, slots=True)
 class OrganizationStatement:
     """The comparison of everything, for operators."""
 

@@ -6,27 +6,37 @@ from datetime import datetime
 from sqlalchemy import func, select, text
 
 from app.billing.reconciliation.records import ReconciledModel, Window
+from app.billing.reconciliation.repository import DATED
 from app.billing.reconciliation.statements.records import AccountStatement
 from app.billing.reconciliation.tables import reconciled_usage, reconciliations
-from app.ids import AccountId
+from app.ids import AccountId, RunKey
 from app.platform.db import Reader
 
 _hours = reconciled_usage.c
 _runs = reconciliations.c
 
-_ACCOUNT = text(
-    """
+_COMPARED = f"""
     SELECT coalesce(sum(used.cost_usd), 0) AS cost_usd,
            coalesce(sum(used.cost_usd) FILTER (WHERE compared.unexplained = 0), 0) AS confirmed_usd,
            coalesce(sum(used.cost_usd) FILTER (WHERE compared.unexplained > 0), 0) AS unconfirmed_usd,
            coalesce(sum(used.cost_usd) FILTER (WHERE compared.hour IS NULL), 0) AS pending_usd
-      FROM usage_rollups AS used
-      LEFT JOIN reconciled_usage AS compared
-        ON compared.hour = date_trunc('hour', used.bucket)
-       AND compared.model
-           = regexp_replace(used.model, '[-@]([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}|latest)$', '')
-     WHERE used.account_id = :account AND used.bucket >= :start AND used.bucket < :end
-    """
+      FROM used LEFT JOIN reconciled_usage AS compared
+        ON compared.hour = date_trunc('hour', used.at)
+       AND compared.model = regexp_replace(used.model, '{DATED}', '')
+"""  # noqa: S608 - a constant
+_ACCOUNT = text(
+    f"""
+    WITH used AS (SELECT cost_usd, model, bucket AS at FROM usage_rollups
+                   WHERE account_id = :account AND bucket >= :start AND bucket < :end)
+    {_COMPARED}
+    """  # noqa: S608 - a constant
+)
+_RUN = text(
+    f"""
+    WITH used AS (SELECT cost_usd, model, used_at AS at FROM charge_receipts
+                   WHERE account_id = :account_id AND run_id = :run_id)
+    {_COMPARED}
+    """  # noqa: S608 - a constant
 )
 
 
@@ -51,6 +61,12 @@ async def find_problem(reader: Reader) -> str | None:
 async def sum_account(reader: Reader, account_id: AccountId, window: Window) -> AccountStatement:
     """What an account was charged, by whether it was compared."""
     found = await reader.execute(_ACCOUNT, {"account": account_id, **window._asdict()})
+    return AccountStatement(**found.mappings().one())
+
+
+async def sum_run(reader: Reader, run: RunKey) -> AccountStatement:
+    """What a run was charged, by whether it was compared."""
+    found = await reader.execute(_RUN, run._asdict())
     return AccountStatement(**found.mappings().one())
 
 

@@ -1,5 +1,6 @@
 """ReconciliationStatements: reads what comparisons have found."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,15 +11,17 @@ from app.billing.reconciliation.statements.records import (
     OperatorStatement,
     OrganizationStatement,
     ReconciliationStatement,
+    RunStatement,
 )
 from app.billing.reconciliation.statements.repository import (
     find_compared_until,
     find_problem,
     sum_account,
     sum_models,
+    sum_run,
 )
 from app.billing.reports.service import check_window
-from app.ids import AccountId
+from app.ids import AccountId, RunKey
 from app.platform.db import Database, Snapshot
 from app.platform.pagination import PageRequest
 
@@ -47,9 +50,18 @@ class ReconciliationStatements:
             return ReconciliationStatement(
                 compared_until=await find_compared_until(reader),
                 account=await sum_account(reader, account_id, window),
-                # Evidence shows what other accounts used at that time.
-                differences=[replace(each, evidence={}, api_key_id=None) for each in own[:_NEWEST]],
+                differences=_without_evidence(own),
                 organization=await _organization(reader, window) if as_operator else None,
+            )
+
+    async def of_run(self, run: RunKey) -> RunStatement:
+        """The statement of a run of an account."""
+        async with self._database.snapshot() as reader:
+            found = await find_differences(reader, _window(None, None), PageRequest(_NEWEST), run=run)
+            return RunStatement(
+                compared_until=await find_compared_until(reader),
+                run=await sum_run(reader, run),
+                differences=_without_evidence(found),
             )
 
     async def for_operators(self, *, since: datetime) -> OperatorStatement:
@@ -71,6 +83,11 @@ class ReconciliationStatements:
         async with self._database.snapshot() as reader:
             found = await find_differences(reader, _window(since, until), page, explained=explained)
         return page.cut(found, lambda each: (each.starting_at, each.id))
+
+
+def _without_evidence(found: Sequence[Difference]) -> list[Difference]:
+    """Evidence shows what other accounts used at that time."""
+    return [replace(each, evidence={}, api_key_id=None) for each in found[:_NEWEST]]
 
 
 async def _organization(reader: Snapshot, window: Window) -> OrganizationStatement:

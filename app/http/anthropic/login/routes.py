@@ -16,7 +16,7 @@ from app.http.admission.limits import request_limits
 from app.http.anthropic.login.errors import PATH, OAuthError
 from app.http.anthropic.login.schemas import AuthorizationServer, DeviceAuthorization, TokenAnswer
 from app.http.dependencies import BaseUrl, RequestId, ServicesDep
-from app.http.openapi.document import ERRORS
+from app.http.problems import ERRORS
 from app.platform.audit.records import Actor
 
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"

@@ -1,6 +1,5 @@
 """Conversations: list, read, change, fork, delete, and their branches."""
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 from uuid import UUID
@@ -31,16 +30,14 @@ from app.http.dependencies import (
     Writer,
 )
 from app.http.openapi.headers import ATTACHED, LOCATED
-from app.http.parameters import LabelParams, MomentParam, PageParams, StorableText
+from app.http.parameters import LabelParams, MomentParam, PageParams, StorableText, valid_state_key
 from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
-from app.ids import STATE_KEY_PATTERN
 from app.platform.pagination import MAX_PAGE
 from app.requests.principal import Principal
 from app.runs.conversations.branching import BranchSummary
 from app.runs.conversations.page import ConversationPage
 from app.runs.conversations.records import ConversationFilter
-from app.runs.conversations.service import ConversationNotFound
 from app.workspaces.records import NO_FILES
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/sessions", tags=["sessions"])
@@ -50,9 +47,7 @@ MAX_WORDS_CHARS = 200
 
 
 async def _valid_state_key(state_key: Annotated[str, Path(alias="stateKey")]) -> str:
-    if not re.fullmatch(STATE_KEY_PATTERN, state_key):
-        raise ConversationNotFound
-    return state_key
+    return valid_state_key(state_key)
 
 
 StateKey: TypeAlias = Annotated[str, Depends(_valid_state_key)]

@@ -13,6 +13,15 @@ from app.runs.fleet.records import FleetSnapshot, WorkerState
 _Seconds = Annotated[float | None, Field(description="Since the oldest ready run is ready; null: none is.")]
 
 
+class AgentProcesses(ResponseModel):
+    """CLI processes: ready for any run, kept for a conversation, being started, and executing a run."""
+
+    ready: int
+    parked: int
+    starting: int
+    busy: int
+
+
 class FleetWorkerResponse(ResponseModel):
     """A process that uses the database."""
 
@@ -25,6 +34,9 @@ class FleetWorkerResponse(ResponseModel):
     places: int
     taken: Annotated[int, Field(description="At its last heartbeat.")]
     running: Annotated[int, Field(description="Runs that the database has as running in it.")]
+    agents: Annotated[
+        AgentProcesses | None, Field(description="At its last heartbeat; null: it starts none.")
+    ]
     lease_s: float
     started_at: Moment
     last_heartbeat_at: Moment
@@ -47,6 +59,7 @@ class FleetTotals(ResponseModel):
     oldest_ready_seconds: _Seconds
     runs_held: HeldRunsResponse
     runs_running: int
+    runs_waiting: Annotated[int, Field(description="In no process, until a person or client answers.")]
 
 
 class AccountQueueResponse(ResponseModel):
@@ -57,7 +70,27 @@ class AccountQueueResponse(ResponseModel):
     ready: int
     held: int
     running: int
+    waiting: int
     oldest_ready_seconds: _Seconds
+
+
+class ExecutedAttemptResponse(ResponseModel):
+    """An attempt of a run, and the process that has executed it."""
+
+    attempt: int
+    process_id: Annotated[
+        UUID | None,
+        Field(description="Null: it waited for a person, began again in its process, or has not begun."),
+    ]
+    taken_over_at: Annotated[Moment | None, Field(description="When another process continued the run.")]
+    handed_over: Annotated[bool, Field(description="Its process stopped in order; otherwise it was lost.")]
+
+
+class RunAttemptsResponse(ResponseModel):
+    """Where a run was executed, the first attempt first."""
+
+    run_id: str
+    attempts: Sequence[ExecutedAttemptResponse]
 
 
 class FleetResponse(ResponseModel):
@@ -83,6 +116,7 @@ class FleetResponse(ResponseModel):
                 oldest_ready_seconds=totals.oldest_ready_s,
                 runs_held=totals.held,
                 runs_running=totals.running,
+                runs_waiting=totals.waiting,
             ),
             accounts=[
                 AccountQueueResponse.built_from(each, oldest_ready_seconds=each.oldest_ready_s)

@@ -1,6 +1,5 @@
 """The pages of the guide: the Markdown of `docs/`, in the parts and the order of its README."""
 
-import gzip
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,14 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-_APP: Final = Path(__file__).parents[3]
-_INSTALLED: Final = _APP / "docs"
-"""Where a wheel has the documents, compressed; a checkout and an image have them beside the package."""
+from app.platform.serialization.shipped import shipped_texts
 
-LAYOUT: Final = _APP / "web" / "guide.html"
+LAYOUT: Final = Path(__file__).parents[3] / "web" / "guide.html"
 """What is around a page."""
 
 _SETTINGS: Final = ".env.example"
+_DOCUMENTS: Final = "docs/"
 _PART: Final = re.compile(r"\*\*(.+?)\*\*:?(.*?)(?=^\*\*|\Z)", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)")
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
@@ -51,22 +49,15 @@ def guide_pages() -> dict[str, GuidePage]:
 
 def _sources() -> Iterator[tuple[str, str]]:
     """The names and texts of the documents; `decisions/` are for those who change the code."""
-    root = _INSTALLED if _INSTALLED.is_dir() else _APP.parent / "docs"
-    for path in sorted([*root.rglob("*.md"), *root.rglob("*.md.gz")]):
-        name = path.relative_to(root).as_posix().partition(".md")[0]
-        if not name.startswith("decisions/"):
-            yield name, _text(path)
-    installed = root / f"{_SETTINGS}.gz"
-    yield "settings", _settings(_text(installed if installed.exists() else root.parent / _SETTINGS))
+    texts = shipped_texts(_SETTINGS, _DOCUMENTS)
+    yield "settings", _settings(texts.pop(_SETTINGS))
+    for path, text in texts.items():
+        if not path.startswith(f"{_DOCUMENTS}decisions/"):
+            yield path.removeprefix(_DOCUMENTS).removesuffix(".md"), text
 
 
 def _name(path: str) -> str:
     return "settings" if path.endswith(_SETTINGS) else path.removesuffix(".md")
-
-
-def _text(path: Path) -> str:
-    content = path.read_bytes()
-    return (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
 
 
 def _settings(example: str) -> str:

@@ -24,3 +24,22 @@ DOCS_HEADERS: Final = {
         "style-src 'self'", "style-src 'self' 'unsafe-inline'"
     ),
 }
+
+SCRIPT_FOR_SITES_HEADERS: Final = {
+    **PAGE_HEADERS,
+    "Access-Control-Allow-Origin": "*",
+    "Cross-Origin-Resource-Policy": "cross-origin",
+}
+
+
+def embedded_in(origin: str) -> dict[str, str]:
+    """The headers of a page that only pages of this origin may frame."""
+    policy = PAGE_HEADERS["Content-Security-Policy"]
+    headers = {
+        **PAGE_HEADERS,
+        "Content-Security-Policy": policy.replace("frame-ancestors 'none'", f"frame-ancestors {origin}"),
+        # For sites that are isolated by `Cross-Origin-Embedder-Policy`.
+        "Cross-Origin-Resource-Policy": "cross-origin",
+    }
+    del headers["X-Frame-Options"]
+    return headers

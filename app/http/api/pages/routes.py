@@ -7,10 +7,24 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.staticfiles import StaticFiles
 
+from app.errors import Forbidden
 from app.http.admission.checks import CheckedRoute
-from app.http.api.pages.headers import DOCS_HEADERS, PAGE_HEADERS
+from app.http.api.pages.headers import (
+    DOCS_HEADERS,
+    PAGE_HEADERS,
+    SCRIPT_FOR_SITES_HEADERS,
+    embedded_in,
+)
+from app.http.dependencies import ServicesDep
 
 WEB = Path(__file__).parents[3] / "web"
+
+
+class EmbeddingRefused(Forbidden):
+    """Pages of this `origin` may not embed the chat: `RUNTALLY_EMBED_ORIGINS` lists those that may."""
+
+    code = "embedding_refused"
+
 
 router = APIRouter(route_class=CheckedRoute, include_in_schema=False)
 
@@ -69,6 +83,27 @@ async def shared_page(request: Request) -> Response:
     """The page of a shared conversation, whose link has its token after `#`."""
     response = await files.get_response("shared.html", request.scope)
     response.headers["X-Robots-Tag"] = "noindex"
+    return response
+
+
+@router.get("/embed.js")
+async def embedding_script(request: Request) -> Response:
+    """The script by which a site embeds the chat."""
+    response = await files.get_response("embed.js", request.scope)
+    response.headers.update(SCRIPT_FOR_SITES_HEADERS)
+    return response
+
+
+@router.get("/embed")
+async def embedded_page(request: Request, services: ServicesDep, origin: str = "") -> Response:
+    """The chat with one graph, in a frame of a page of this origin."""
+    if origin not in services.settings.embed_origins:
+        raise EmbeddingRefused
+    response = await files.get_response("frame.html", request.scope)
+    # Set anew: the page is another one for each origin.
+    for name in PAGE_HEADERS:
+        del response.headers[name]
+    response.headers.update(embedded_in(origin))
     return response
 
 

@@ -6,8 +6,12 @@ from fastapi import APIRouter, Query
 
 from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.http.admission.checks import CheckedRoute
-from app.http.api.reconciliation.schemas import DifferenceResponse, ReconciliationResponse
-from app.http.dependencies import Admin, ReceiptReader, ServicesDep
+from app.http.api.reconciliation.schemas import (
+    DifferenceResponse,
+    ReconciliationResponse,
+    RunReconciliationResponse,
+)
+from app.http.dependencies import Admin, ReceiptReader, RunIdParam, ServicesDep, run_key
 from app.http.parameters import MomentParam, UuidPageParams
 from app.http.response_model import Page
 
@@ -28,6 +32,21 @@ async def reconciliation(
         )
     )
     return ReconciliationResponse.of(found, as_of)
+
+
+@router.get("/runs/{runId}", summary="Show how a run's receipts compare with the provider's reports")
+async def reconciliation_of_run(
+    run_id: RunIdParam, services: ServicesDep, caller: ReceiptReader
+) -> RunReconciliationResponse:
+    """What the provider's reports confirm of a run's cost.
+
+    Reports have sums of minutes: a difference is one of all that the account used then.
+    """
+    run = await services.runs.get(run_key(caller, run_id))
+    found, as_of = await services.reading.read(
+        lambda database: ReconciliationStatements(database).of_run(run.key)
+    )
+    return RunReconciliationResponse.of(found, as_of)
 
 
 @router.get("/differences", summary="List differences between reports and receipts")

@@ -18,7 +18,11 @@ from app.billing.reconciliation.records import (
     ReconciledModel,
     by_kind,
 )
-from app.billing.reconciliation.statements.records import OrganizationStatement, ReconciliationStatement
+from app.billing.reconciliation.statements.records import (
+    OrganizationStatement,
+    ReconciliationStatement,
+    RunStatement,
+)
 from app.http.response_model import AsOf, Moment, Money, ResponseModel
 
 Exact = Annotated[str, Field(description="An exact decimal.")]
@@ -143,10 +147,31 @@ class OrganizationResponse(ResponseModel):
         )
 
 
+_ComparedUntil = Annotated[Moment | None, Field(description="Null: nothing was ever compared.")]
+
+
+class RunReconciliationResponse(ResponseModel):
+    """How a run's receipts compare with the provider's reports."""
+
+    compared_until: _ComparedUntil
+    run: ConfirmedCost
+    differences: Annotated[
+        Sequence[DifferenceResponse],
+        Field(description="The newest about the account in hours and models of this run."),
+    ]
+    as_of: AsOf = None
+
+    @classmethod
+    def of(cls, found: RunStatement, as_of: datetime | None) -> "RunReconciliationResponse":
+        """Build from a statement."""
+        differences = [DifferenceResponse.of(each) for each in found.differences]
+        return cls.built_from(found, differences=differences, as_of=as_of)
+
+
 class ReconciliationResponse(ResponseModel):
     """How receipts compare with the provider's reports."""
 
-    compared_until: Annotated[Moment | None, Field(description="Null: nothing was ever compared.")]
+    compared_until: _ComparedUntil
     account: ConfirmedCost
     differences: Annotated[
         Sequence[DifferenceResponse], Field(description="The newest unexplained ones about the account.")

@@ -162,6 +162,22 @@ async def get_run(run_id: RunIdParam, services: ServicesDep, caller: RunReader) 
     return shown
 
 
+@router.get(
+    "/{runId}/request",
+    response_class=Response,
+    responses={
+        200: {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/GraphRunRequest"}}}}
+    },
+    summary="Look up a run's request",
+)
+async def run_request(run_id: RunIdParam, services: ServicesDep, caller: RunReader) -> Response:
+    """The request that has started a run, without its files, and without `metadata`, which the run has.
+
+    Posted again without `runId`, it starts another run.
+    """
+    return Response(await services.runs.request_of(run_key(caller, run_id)), media_type="application/json")
+
+
 @router.delete("/{runId}", status_code=204, summary="Delete a run's contents")
 async def delete_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) -> None:
     """Delete request, answer, events and files of a run that has ended. The run and its receipts stay.

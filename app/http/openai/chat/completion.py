@@ -5,7 +5,7 @@ from typing import Any
 
 from app.http.openai.answer import NOTHING, AnswerOptions, Received, RunAnswer
 from app.http.openai.mapper import CompletionMapper, Delta
-from app.http.streaming.replay import discarded_in, not_discarded
+from app.http.streaming.discarded_entries import discarded_in, not_discarded
 from app.runs.generate import FAILURES
 from app.streams.port import LogEntry
 

@@ -19,8 +19,8 @@ from app.http.openai.continuing import continue_run
 from app.http.openai.errors import PATH
 from app.http.openai.openapi import ERROR_RESPONSES
 from app.http.openai.replying import name_ignored
+from app.http.streaming.discarded_entries import without_discarded
 from app.http.streaming.pausing import chunks_until_pause
-from app.http.streaming.replay import without_discarded
 from app.requests.principal import Principal
 from app.runs.records import RunRecord
 from app.runs.requests.posted import Posting

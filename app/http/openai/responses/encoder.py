@@ -16,7 +16,7 @@ from app.events import (
 from app.http.openai.answer import NOTHING, AnswerOptions, Received, RunAnswer, token_usage
 from app.http.openai.mapper import Delta
 from app.http.openai.responses.ids import ResponseName
-from app.http.streaming.replay import discarded_in, not_discarded
+from app.http.streaming.discarded_entries import discarded_in, not_discarded
 from app.runs.generate import FAILURES
 from app.runs.records import RunRecord
 from app.streams.port import LogEntry
@@ -57,7 +57,11 @@ class ResponseEncoder(RunAnswer):
         """That of it."""
         self._asked: set[str] = set()
         """What has begun to wait in this response."""
+        self._asked_at = 0
+        """Where the last of that was."""
         self._is_over = False
+        self.next_after: int | None = None
+        """The position after which the next response to the same run begins, once this one was answered."""
 
     @property
     def ended(self) -> bool:
@@ -151,7 +155,7 @@ class ResponseEncoder(RunAnswer):
         if self.ended:
             return
         if self._is_answer(entry):
-            self._is_over = True
+            self._is_over, self.next_after = True, self._asked_at
             yield from self._finish()
             return
         deltas = self._new(entry)
@@ -167,9 +171,13 @@ class ResponseEncoder(RunAnswer):
     def _note(self, entry: LogEntry) -> None:
         match entry.event:
             case PermissionRequest() | QuestionAsked() | BudgetReached() as request:
-                self._asked.add(request.request_id)
+                name = request.request_id
             case ClientToolCall(tool_call_id=call_id):
-                self._asked.add(call_id)
+                name = call_id
+            case _:
+                return
+        self._asked.add(name)
+        self._asked_at = entry.position
 
     def _is_answer(self, entry: LogEntry) -> bool:
         """Whether the client has to ask for what follows, which answers what has waited."""
@@ -228,7 +236,7 @@ class ResponseEncoder(RunAnswer):
         self._open, self._text = {"id": name, "type": kind}, []
         yield self._of_item("added", _item(self._open, None))
         if kind == "message":
-            yield self._of_part("response.content_part.added", part=_part(""))
+            yield self._of_part("response.content_part.added", part=output_text(""))
         else:
             yield self._of_part("response.reasoning_summary_part.added", part=_summary(""))
 
@@ -239,7 +247,7 @@ class ResponseEncoder(RunAnswer):
         text = "".join(self._text)
         if item["type"] == "message":
             yield self._of_part("response.output_text.done", text=text, logprobs=[])
-            yield self._of_part("response.content_part.done", part=_part(text))
+            yield self._of_part("response.content_part.done", part=output_text(text))
         else:
             yield self._of_part("response.reasoning_summary_text.done", text=text)
             yield self._of_part("response.reasoning_summary_part.done", part=_summary(text))
@@ -307,6 +315,12 @@ class WholeResponse(ResponseEncoder):
         self._entries += entries
         return b""
 
+    def encode_so_far(self, entries: Sequence[LogEntry]) -> None:
+        """Keep all entries of the run so far; if it waits, the response is complete."""
+        self.encode(entries)
+        if self.pause_after_s is not None and not self.ended:
+            self.encode_pause()
+
     @property
     def content(self) -> dict[str, Any]:
         """What clients put together from the events, without the messages that were discarded."""
@@ -327,10 +341,11 @@ def _item(known: dict[str, Any], text: str | None) -> dict[str, Any]:
     item = {**known, "status": "in_progress" if text is None else "completed"}
     if known["type"] == "reasoning":
         return {**item, "summary": [] if text is None else [_summary(text)]}
-    return {**item, "role": "assistant", "content": [] if text is None else [_part(text)]}
+    return {**item, "role": "assistant", "content": [] if text is None else [output_text(text)]}
 
 
-def _part(text: str) -> dict[str, Any]:
+def output_text(text: str) -> dict[str, Any]:
+    """The only part of a message of the model."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 

@@ -1,13 +1,15 @@
 """The ids of responses and of their items: each names its run, and where in the run its response begins."""
 
 import re
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from app.runs.commands.service import RunNotFound
 
-Kind: TypeAlias = Literal["resp", "msg", "rs", "fc", "mcpr"]
+Kind: TypeAlias = Literal["resp", "msg", "rs", "fc", "fco", "mcpr", "mcpa"]
 
-_ID: Final = re.compile(r"(resp|msg|rs|fc|mcpr)_([A-Za-z0-9._:-]{1,128})(?:~([0-9]{1,9})(?:\.(.{1,200}))?)?")
+_ID: Final = re.compile(
+    rf"({'|'.join(get_args(Kind))})_([A-Za-z0-9._:-]{{1,128}})(?:~([0-9]{{1,9}})(?:\.(.{{1,200}}))?)?"
+)
 
 
 class ResponseName(NamedTuple):

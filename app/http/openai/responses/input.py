@@ -23,6 +23,7 @@ from app.http.openai.posted import (
 from app.http.openai.responses.ids import ResponseName, request_of
 from app.ids import STATE_KEY_PATTERN, new_uuid
 from app.requests.client_tools import MOST_DESCRIBED, ClientTool
+from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
 from app.runs.chats import ChatMessage
 from app.runs.commands.records import Decide
@@ -125,7 +126,7 @@ def _named(given: object) -> object:
     return {"id": given} if isinstance(given, str) else given
 
 
-_Items: TypeAlias = list[Annotated[InputItem, _only(_ITEMS, "message")]]
+PostedItems: TypeAlias = list[Annotated[InputItem, _only(_ITEMS, "message")]]
 
 
 class ResponseRequest(PostedChat):
@@ -133,7 +134,7 @@ class ResponseRequest(PostedChat):
 
     id_of_call: ClassVar[str] = "call_id"
 
-    input: str | Annotated[_Items, Field(min_length=1)]
+    input: str | Annotated[PostedItems, Field(min_length=1)]
     instructions: str | None = None
     previous_response_id: Annotated[str, Field(max_length=400)] | None = None
     conversation: Annotated[NamedConversation, BeforeValidator(_named)] | None = None
@@ -258,6 +259,24 @@ class ResponseRequest(PostedChat):
             is_whole_view=after is not None,
             build_request=build,
         )
+
+    def first_message(
+        self,
+        state_key: str,
+        earlier: Sequence[Message],
+        *,
+        tools: Sequence[ClientTool],
+        rules: AttachmentRules,
+        schemas: RunSchemas = NO_SCHEMAS,
+    ) -> ChatMessage:
+        """The user's message that begins a conversation, after these turns."""
+        message = self.next_message(state_key, after=None, tools=tools, rules=rules, schemas=schemas)
+
+        def build(first_new: int, *, with_history: bool) -> GraphRunRequest:  # noqa: ARG001
+            before = earlier if with_history else ()
+            return self.build_request(state_key, tools, rules, 0, with_history=with_history, before=before)
+
+        return replace(message, is_whole_view=True, build_request=build)
 
     @cached_property
     def _references(self) -> Sequence[tuple[int, str]]:

@@ -2,10 +2,12 @@
 
 from typing import Any, Final
 
-from app.http.openai.responses.schemas import OpenAiResponse
+from app.http.openai.responses.schemas import ItemList, OpenAiResponse
 from app.http.openapi.headers import header
 
 WHOLE: Final[dict[int | str, dict[str, Any]]] = {200: {"model": OpenAiResponse}}
+
+ITEMS: Final[dict[int | str, dict[str, Any]]] = {200: {"model": ItemList}}
 
 RESPONSE: Final[dict[int | str, dict[str, Any]]] = {
     200: {

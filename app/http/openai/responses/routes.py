@@ -17,9 +17,12 @@ from app.http.openai.replying import name_ignored
 from app.http.openai.responses.encoder import ResponseEncoder, WholeResponse
 from app.http.openai.responses.ids import ResponseName
 from app.http.openai.responses.input import ResponseRequest
-from app.http.openai.responses.openapi import RESPONSE, WHOLE
+from app.http.openai.responses.items import asked_in
+from app.http.openai.responses.listing import ItemParams, item_list
+from app.http.openai.responses.openapi import ITEMS, RESPONSE, WHOLE
 from app.http.openai.responses.schemas import DeletedResponse
 from app.http.openai.responses.starting import continue_response, has_schema, start_response
+from app.http.openai.responses.stored import stored_run
 from app.http.streaming.pausing import chunks_until_pause
 from app.requests.principal import Principal
 from app.runs.records import RunRecord
@@ -96,6 +99,22 @@ async def get_openai_response(
     return streams.until_pause(caller, record.key, followed, encoder, stops_unread=record.stops_unread)
 
 
+@router.get(
+    "/{responseId}/input_items",
+    response_model=None,
+    responses=ITEMS,
+    summary="List what a response was asked",
+)
+async def list_openai_input_items(
+    response_id: ResponseId, services: ServicesDep, caller: RunReader, chosen: ItemParams
+) -> Response:
+    """The messages of its run, or what was answered to what had waited in that."""
+    name = ResponseName.named(response_id)
+    run = await stored_run(services, await readable_run(services, caller, name.run_id))
+    items = list(asked_in(name, run, has_images=chosen.has_images))
+    return await item_list(services, chosen.page_of(items), size=run.size)
+
+
 @router.post("/{responseId}/cancel", response_model=None, responses=WHOLE, summary="Cancel a response")
 async def cancel_openai_response(
     response_id: ResponseId, services: ServicesDep, caller: Writer, page: ApprovalsPage
@@ -133,9 +152,7 @@ async def _so_far(
 ) -> dict[str, Any]:
     record = await services.runs.get_with_contents(record.key)
     whole = WholeResponse(record, options, received)
-    whole.encode(await services.runs.events(record.key))
-    if whole.pause_after_s is not None and not whole.ended:
-        whole.encode_pause()
+    whole.encode_so_far(await services.runs.events(record.key))
     return whole.content
 
 

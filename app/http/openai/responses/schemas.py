@@ -8,18 +8,38 @@ from app.http.openai.schemas import CachedTokens, ReasoningTokens
 
 
 class ResponseItem(BaseModel):
-    """`message`, `reasoning`, `function_call` or `mcp_approval_request`, with the fields of its type."""
+    """What was asked or answered, with the fields of its type."""
 
     id: str
-    type: Literal["message", "reasoning", "function_call", "mcp_approval_request"]
-    role: Literal["assistant"] | None = None
+    type: Literal[
+        "message",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+        "mcp_approval_request",
+        "mcp_approval_response",
+    ]
+    role: Literal["user", "assistant", "developer"] | None = None
     status: Literal["in_progress", "completed"] | None = None
     content: list[dict[str, Any]] | None = None
     summary: list[dict[str, Any]] | None = None
     call_id: str | None = None
     name: str | None = None
     arguments: str | None = None
+    output: str | None = None
     server_label: str | None = None
+    approval_request_id: str | None = None
+    approve: bool | None = None
+
+
+class ItemList(BaseModel):
+    """A page of items; without ids if it is empty."""
+
+    object: Literal["list"]
+    data: list[ResponseItem]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
 
 
 class ResponseFailure(BaseModel):

@@ -1,6 +1,7 @@
 """Starting and continuing the runs of responses."""
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,9 @@ from app.http.openai.notice import Notice
 from app.http.openai.responses.encoder import ResponseEncoder
 from app.http.openai.responses.input import ResponseRequest
 from app.ids import RunKey
+from app.requests.messages import Message
 from app.requests.principal import Principal
+from app.runs.conversations.opened import drop_messages, is_created, opened_conversation
 from app.runs.records import RunRecord
 from app.runs.requests.posted import Posting
 
@@ -46,10 +49,30 @@ async def start_response(
         after = partial(body.next_message, after=previous.key.run_id, **known)
         return await chats.start_after(caller, previous, after, **posting)
     if body.conversation is not None:
-        message = body.next_message(body.conversation.id, after=None, **known)
-        return await chats.start_new(caller, message, **posting)
+        return await _start_in(services, caller, body, body.conversation.id, known, posting)
     message_in = partial(body.chat_message, **known)
     return await chats.start(caller, body.opening(caller), message_in, body.last_answer, **posting)
+
+
+async def _start_in(
+    services: Services,
+    caller: Principal,
+    body: ResponseRequest,
+    state_key: str,
+    known: dict[str, Any],
+    posting: Posting,
+) -> RunRecord:
+    """Start the next run of a conversation, or its first one; raises `ConversationNotFound`."""
+    chats, conversations = services.stateless_chats, services.conversations
+    earlier: Sequence[Message] = ()
+    if is_created(state_key):
+        earlier = (await opened_conversation(conversations, caller, state_key)).opening.messages
+    if earlier:
+        first = body.first_message(state_key, earlier, **known)
+        if (record := await chats.start_first(caller, first, **posting)) is not None:
+            await drop_messages(conversations, caller, state_key)
+            return record
+    return await chats.start_new(caller, body.next_message(state_key, after=None, **known), **posting)
 
 
 async def _where_it_waits(services: Services, caller: Principal, body: ResponseRequest) -> Notice | None:

@@ -26,6 +26,7 @@ from app import __version__
 from app.platform.network import Network
 from app.platform.telemetry.config import SERVICE_NAME, Destination, TelemetryConfig, TelemetryUnavailable
 from app.platform.telemetry.metrics import GenAiMetrics
+from app.platform.telemetry.sdk.clients import open_clients
 from app.platform.telemetry.sdk.receiver import ReportingSession
 from app.platform.telemetry.service import Telemetry
 from app.platform.telemetry.spans import SpanWriter
@@ -54,7 +55,7 @@ async def open_sdk(config: TelemetryConfig, *, instance_id: str) -> AsyncIterato
         message = f"One of these variables has a value that cannot be used; correct or unset it: {names}."
         raise TelemetryUnavailable(message) from error
     try:
-        yield Telemetry(spans, metrics, config.options)
+        yield Telemetry(spans, metrics, config.options, open_clients(config))
     finally:
         await exports.aclose()
 

@@ -13,11 +13,13 @@ from app.platform.outgoing import tls_context
 
 log = structlog.get_logger(__name__)
 
-_SUCCESS = range(200, 300)
+SUCCESS = range(200, 300)
+_TIMEOUT_S = 10.0
+_PROTOBUF = {"content-type": "application/x-protobuf"}
 
 
 class ReportingSession(requests.Session):
-    """Used by one exporter, in its thread."""
+    """Used by one exporter, or for one signal of clients: by one thread at a time."""
 
     def __init__(self, signal: str, endpoint: str, network: Network = DIRECT) -> None:
         super().__init__()
@@ -41,8 +43,15 @@ class ReportingSession(requests.Session):
         if response.is_redirect:
             self._note(f"HTTP {response.status_code}")
             raise requests.TooManyRedirects(response=response)
-        self._note(None if response.status_code in _SUCCESS else f"HTTP {response.status_code}")
+        self._note(None if response.status_code in SUCCESS else f"HTTP {response.status_code}")
         return response
+
+    def send_protobuf(self, url: str, body: bytes) -> int | None:
+        """The status of the answer; None if there is none."""
+        try:
+            return self.post(url, body, headers=_PROTOBUF, timeout=_TIMEOUT_S).status_code
+        except requests.RequestException:
+            return None
 
     def _note(self, problem: str | None) -> None:
         if problem is not None and not self._is_away:

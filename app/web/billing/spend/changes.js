@@ -7,6 +7,7 @@
 import { html } from "../../html.js";
 import { formatMoney, fromCredits } from "../../money.js";
 import { percent } from "../../parts/format.js";
+import { MIN_BASELINE } from "./outliers.js";
 
 const MOST = 5;
 
@@ -77,17 +78,19 @@ function comparedWith(now, before) {
 
 /**
  * @param {object} props
- * @param {Anomaly[]} props.anomalies
+ * @param {Anomaly[] | null} props.anomalies
  * @param {UsageReport} props.perMoment
  * @param {LabelFor} props.labelFor
  * @param {boolean} props.mayLimit
  * @param {Show} props.show
  */
-export function Anomalies({ anomalies, perMoment, labelFor, mayLimit, show }) {
+export function Anomalies({ anomalies: known, perMoment, labelFor, mayLimit, show }) {
+  const anomalies = known ?? [];
   return html`
     <section class="card" aria-labelledby="anomalies-title">
       <h2 id="anomalies-title">Unusual days</h2>
-      ${anomalies.length === 0 && html`<p class="calm">No day cost far more than the 28 days before it.</p>`}
+      ${known === null && html`<p class="hint">A day is compared with those before it once ${MIN_BASELINE} of them have charges.</p>`}
+      ${known?.length === 0 && html`<p class="calm">No day cost far more than the 28 days before it.</p>`}
       <ul class="changes">
         ${anomalies
           .toSorted((one, other) => other.charged - one.charged)

@@ -3,7 +3,7 @@
 const CUT_ABOVE = 4;
 const MIN_CUT = 4;
 export const BASELINE_DAYS = 28;
-const MIN_BASELINE = 7;
+export const MIN_BASELINE = 7;
 /** Makes a median deviation comparable with a standard deviation. */
 const NORMAL = 1.4826;
 const DEVIATIONS = 5;
@@ -27,12 +27,14 @@ export function axisOf(heights) {
 
 /**
  * The days that cost more than twice the median of the days with charges among the 28 before, and more than five
- * deviations (MAD) above it. With fewer than seven such days nothing is known to be unusual.
+ * deviations (MAD) above it. A day with fewer than seven such days before it is not known to be unusual; null if that
+ * is every day.
  * @param {string[]} days those to look at, and before them those that are compared with
  * @param {Map<string, number>} credits by day
- * @returns {Anomaly[]}
+ * @returns {Anomaly[] | null}
  */
 export function anomaliesOf(days, credits) {
+  if (days.slice(0, -1).filter((day) => credits.get(day)).length < MIN_BASELINE) return null;
   return days.flatMap((day, index) => {
     const charged = credits.get(day) ?? 0;
     const before = days.slice(Math.max(0, index - BASELINE_DAYS), index).flatMap((each) => credits.get(each) || []);

@@ -29,7 +29,7 @@ const MOST_CUT = 5;
  * @property {UsageReport} earlier the same of the period before
  * @property {number} top how many end users or values of a tag both list
  * @property {string} than the period before, in words
- * @property {Anomaly[]} anomalies
+ * @property {Anomaly[] | null} anomalies null if too few days are known
  * @property {Schemas["BudgetResponse"][]} budgets
  * @property {LabelFor} labelFor
  */
@@ -45,7 +45,7 @@ export function Spend({ view, show, who, days, perMoment, perPart, earlier, top,
   );
   const isCharged = view.measure === "charged";
   const budget = isCharged ? budgetLine(budgets, view, unit) : null;
-  const marked = isCharged && unit === "day" ? anomalies.map(({ day }) => amounts.moments.indexOf(day)) : [];
+  const marked = isCharged && unit === "day" ? (anomalies ?? []).map(({ day }) => amounts.moments.indexOf(day)) : [];
   const partName = isCharged ? labelFor : (/** @type {string | null} */ part) => part ?? "";
   return html`
     <section class="card spend" aria-labelledby="spend-title">

@@ -1,5 +1,6 @@
 // What people read about graphs, their tools and their models.
 
+import { t } from "../../languages.js";
 import { toolTitle } from "../messages.js";
 
 /** @typedef {Schemas["GraphResponse"]} Graph */
@@ -11,12 +12,12 @@ const PROVIDERS = { claude_agents: "Agent SDK", messages: "Messages API" };
 
 /** @type {Record<string, string>} */
 const NATIVE_TOOLS = {
-  Read: "read files",
-  Write: "write files",
-  Edit: "edit files",
-  Glob: "find files",
-  Grep: "search in files",
-  Bash: "run commands",
+  Read: t("can-read"),
+  Write: t("can-write"),
+  Edit: t("can-edit"),
+  Glob: t("can-find"),
+  Grep: t("can-search-files"),
+  Bash: t("can-run-commands"),
 };
 
 /** The lowest first. @type {Effort[]} */
@@ -43,11 +44,11 @@ export function abilitiesOf({ tools, nativeTools, web, agents, skills, questions
     ...tools.map((id) => ({ does: toolTitle(id), by: id })),
     ...nativeTools.map((name) => ({ does: NATIVE_TOOLS[name] ?? name, by: name })),
   ];
-  if (web?.search) found.push({ does: "search the web", by: "web_search" });
-  if (web?.fetch) found.push({ does: "read web pages", by: "web_fetch" });
+  if (web?.search) found.push({ does: t("can-search-web"), by: "web_search" });
+  if (web?.fetch) found.push({ does: t("can-read-web"), by: "web_fetch" });
   found.push(...skills.map((name) => ({ does: toolTitle(name.replaceAll("-", " ")), by: `skill ${name}` })));
-  if (agents.length > 0) found.push({ does: "share the work", by: agents.join(", ") });
-  if (questions) found.push({ does: "ask you", by: "AskUserQuestion" });
+  if (agents.length > 0) found.push({ does: t("can-share-work"), by: agents.join(", ") });
+  if (questions) found.push({ does: t("can-ask"), by: "AskUserQuestion" });
   return found;
 }
 

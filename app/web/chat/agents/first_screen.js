@@ -4,6 +4,7 @@
 /** @import { Graph } from "./describing.js" */
 
 import { html } from "../../html.js";
+import { t } from "../../languages.js";
 import { abilitiesOf, nameOf } from "./describing.js";
 
 /**
@@ -19,7 +20,7 @@ import { abilitiesOf, nameOf } from "./describing.js";
 export function FirstScreen({ conversation, graphs, graphId, suggest }) {
   if (conversation.problem) return html`<p class="notice notice-bad" role="alert">${conversation.problem}</p>`;
   if (conversation.loading || graphs === null) return html`<${Skeleton} />`;
-  if (graphs.length === 0) return html`<p class="notice notice-warn">This server has no graphs.</p>`;
+  if (graphs.length === 0) return html`<p class="notice notice-warn">${t("no-graphs")}</p>`;
   const graph = graphs.find(({ id }) => id === graphId);
   return graph ? html`<${Agent} graph=${graph} graphs=${graphs} suggest=${suggest} />` : null;
 }
@@ -28,7 +29,7 @@ export function FirstScreen({ conversation, graphs, graphId, suggest }) {
 export function Skeleton() {
   return html`
     <div class="skeleton" role="status">
-      <span class="visually-hidden">Loading…</span>
+      <span class="visually-hidden">${t("loading")}</span>
       ${["short", "long", "long", "middle"].map((length) => html`<span class=${`skeleton-line skeleton-${length}`}></span>`)}
     </div>
   `;
@@ -39,12 +40,12 @@ function Agent({ graph, graphs, suggest }) {
   const abilities = abilitiesOf(graph);
   return html`
     <div class="empty">
-      <h2 title=${graph.id}>${nameOf(graph, graphs)}</h2>
-      <p>${graph.description}</p>
+      <h2 title=${graph.id} dir="auto">${nameOf(graph, graphs)}</h2>
+      <p dir="auto">${graph.description}</p>
       ${
         abilities.length > 0 &&
         html`
-        <p class="hint" id="abilities">It can:</p>
+        <p class="hint" id="abilities">${t("it-can")}</p>
         <ul class="abilities" aria-labelledby="abilities">
           ${abilities.map(({ does, by }) => html`<li key=${by} title=${by}>${does}</li>`)}
         </ul>
@@ -54,7 +55,7 @@ function Agent({ graph, graphs, suggest }) {
         suggest &&
         graph.suggestions.length > 0 &&
         html`
-        <ul class="suggestions" aria-label="Suggestions">
+        <ul class="suggestions" aria-label=${t("suggestions")}>
           ${graph.suggestions.map(
             ({ title, message }) => html`
               <li key=${title}>

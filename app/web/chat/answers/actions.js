@@ -4,6 +4,7 @@
 /** @import { Alternatives } from "./branches.js" */
 
 import { html, useState } from "../../html.js";
+import { t } from "../../languages.js";
 import { dollars } from "../cost.js";
 import { copied } from "./copy.js";
 import { Details } from "./details.js";
@@ -32,7 +33,7 @@ export function AnswerEnd({ turn, busy, alternatives, actions }) {
         ${
           regenerate &&
           isOfRun &&
-          html`<${Button} icon="again" name="Answer again" disabled=${busy} onClick=${() => regenerate(turn)} />`
+          html`<${Button} icon="again" name=${t("answer-again")} disabled=${busy} onClick=${() => regenerate(turn)} />`
         }
         ${giveFeedback && isOfRun && html`<${Thumbs} turn=${turn} choose=${rate} />`}
         ${
@@ -40,13 +41,13 @@ export function AnswerEnd({ turn, busy, alternatives, actions }) {
           html`
             <${Button}
               icon="details"
-              name="Details"
+              name=${t("details")}
               expanded=${opened === "details"}
               onClick=${() => setOpened(opened === "details" ? null : "details")}
             />
           `
         }
-        ${fork && isOfRun && html`<${Button} icon="fork" name="Fork from here" onClick=${() => fork(turn)} />`}
+        ${fork && isOfRun && html`<${Button} icon="fork" name=${t("fork-from-here")} onClick=${() => fork(turn)} />`}
         <span class="turn-about">
           ${turn.graphId && html`<span title=${turn.graphId}>${actions.nameOfAgent(turn.graphId)}</span>`}
           ${turn.costUsd !== null && html`<span class="turn-cost">${dollars(turn.costUsd)}</span>`}
@@ -74,10 +75,10 @@ function BranchPicker({ alternatives, choose }) {
     </button>
   `;
   return html`
-    <span class="branch-picker" role="group" aria-label="Versions">
-      ${to(previous, "Previous version", "‹")}
+    <span class="branch-picker" role="group" aria-label=${t("versions")}>
+      ${to(previous, t("previous-version"), "‹")}
       <span>${position}/${count}</span>
-      ${to(next, "Next version", "›")}
+      ${to(next, t("next-version"), "›")}
     </span>
   `;
 }
@@ -86,10 +87,10 @@ function BranchPicker({ alternatives, choose }) {
 function CopyAnswer({ text }) {
   const [label, setLabel] = useState("");
   const copy = async () => {
-    setLabel((await copied(text)) ? "Copied" : "Not copied");
+    setLabel(t((await copied(text)) ? "copied" : "not-copied"));
     setTimeout(() => setLabel(""), SHOWN_MS);
   };
-  return html`<${Button} icon="copy" name="Copy the answer" label=${label} onClick=${copy} />`;
+  return html`<${Button} icon="copy" name=${t("copy-answer")} label=${label} onClick=${copy} />`;
 }
 
 /**

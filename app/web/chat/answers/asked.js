@@ -3,6 +3,7 @@
 /** @import { Actions, Turn } from "../conversation.js" */
 
 import { html, useEffect, useRef, useState, withValue } from "../../html.js";
+import { t } from "../../languages.js";
 import { Plain } from "../text.js";
 import { Button } from "./actions.js";
 
@@ -28,7 +29,7 @@ export function Asked({ turn, busy, actions }) {
       canEdit &&
       html`
         <div class="question-actions">
-          <${Button} icon="edit" name="Edit and send again" disabled=${busy} onClick=${() => setEditing(true)} />
+          <${Button} icon="edit" name=${t("edit-and-send")} disabled=${busy} onClick=${() => setEditing(true)} />
         </div>
       `
     }
@@ -39,8 +40,8 @@ export function Asked({ turn, busy, actions }) {
 export function AttachmentNames({ names }) {
   if (names.length === 0) return null;
   return html`
-    <ul class="attachment-names" aria-label="Attachments">
-      ${names.map((name, index) => html`<li key=${index}>${name}</li>`)}
+    <ul class="attachment-names" aria-label=${t("attachments")}>
+      ${names.map((name, index) => html`<li key=${index}><bdi>${name}</bdi></li>`)}
     </ul>
   `;
 }
@@ -59,12 +60,12 @@ function EditForm({ text: before, save, close }) {
   };
   return html`
     <form class="edit-question" onSubmit=${submit} onKeyDown=${onKeyDown}>
-      <textarea ref=${field} aria-label="Your message" value=${text} onInput=${withValue(setText)} />
+      <textarea ref=${field} dir="auto" aria-label=${t("your-message")} value=${text} onInput=${withValue(setText)} />
       <div class="row">
-        <button type="submit" class="button button-primary button-small" disabled=${!text.trim()}>Send again</button>
-        <button type="button" class="button button-small" onClick=${close}>Cancel</button>
+        <button type="submit" class="button button-primary button-small" disabled=${!text.trim()}>${t("send-again")}</button>
+        <button type="button" class="button button-small" onClick=${close}>${t("cancel")}</button>
       </div>
-      <p class="hint">The conversation continues from here; what followed stays as another version.</p>
+      <p class="hint">${t("edit-hint")}</p>
     </form>
   `;
 }

@@ -1,5 +1,6 @@
 // Blocks of code: their language, buttons, and colours once the block is complete.
 
+import { t } from "../../languages.js";
 import { copyButton, smallButton } from "./copy.js";
 import { highlighted } from "./highlighter.js";
 
@@ -15,8 +16,8 @@ export function frameCode(pre) {
   const bar = document.createElement("div");
   bar.className = "code-bar";
   const language = document.createElement("span");
-  language.textContent = languageOf(pre) ?? "text";
-  const wrap = smallButton("Wrap", "Wrap long lines");
+  language.textContent = languageOf(pre) ?? t("code-text");
+  const wrap = smallButton(t("wrap"), t("wrap-lines"));
   wrap.setAttribute("aria-pressed", "false");
   wrap.addEventListener("click", () => {
     wrap.setAttribute("aria-pressed", String(pre.classList.toggle("code-wrapped")));
@@ -25,7 +26,7 @@ export function frameCode(pre) {
   bar.append(
     language,
     wrap,
-    copyButton("Copy", "Copy this code", () => text),
+    copyButton(t("copy"), t("copy-code"), () => text),
   );
   // Scrolling elements must be reachable by keyboard.
   pre.tabIndex = 0;

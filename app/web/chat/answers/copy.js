@@ -1,5 +1,7 @@
 // Buttons that copy a text.
 
+import { t } from "../../languages.js";
+
 const SHOWN_MS = 2000;
 
 /**
@@ -11,7 +13,7 @@ const SHOWN_MS = 2000;
 export function copyButton(label, name, text) {
   const button = smallButton(label, name);
   button.addEventListener("click", async () => {
-    const result = (await copied(text())) ? "Copied" : "Not copied";
+    const result = t((await copied(text())) ? "copied" : "not-copied");
     setLabel(button, result, result);
     setTimeout(() => setLabel(button, label, name), SHOWN_MS);
   });

@@ -4,10 +4,12 @@
 
 import { ApiError, apiPath, get } from "../../api.js";
 import { html, useEffect, useState } from "../../html.js";
+import { locale, t } from "../../languages.js";
+import { count } from "../../parts/format.js";
 import { dollars } from "../cost.js";
 import { apiProblem } from "../messages.js";
 
-const numbers = new Intl.NumberFormat("en-US");
+const tenths = new Intl.NumberFormat(locale, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const CACHE_WRITES = /** @type {const} */ (["cacheWrite5mTokens", "cacheWrite1hTokens"]);
 
 /** @param {{turn: Turn, showsReceipts: boolean}} props */
@@ -21,10 +23,10 @@ export function Details({ turn, showsReceipts }) {
     });
   }, []);
   return html`
-    <div class="answer-details" role="group" aria-label="Details of this answer">
+    <div class="answer-details" role="group" aria-label=${t("details-of-answer")}>
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-      ${!problem && !rows && html`<p class="muted" role="status">Loading…</p>`}
-      ${rows && html`<dl>${rows.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`}
+      ${!problem && !rows && html`<p class="muted" role="status">${t("loading")}</p>`}
+      ${rows && html`<dl>${rows.map(([name, value]) => html`<dt>${name}</dt><dd><bdi>${value}</bdi></dd>`)}</dl>`}
     </div>
   `;
 }
@@ -39,13 +41,14 @@ async function read(runId, showsReceipts) {
   const receipts = showsReceipts ? (await get(apiPath("/v1/runs/{runId}/receipts", { runId }))).items : [];
   const models = [...new Set([...receipts.map(({ model }) => model), ...(receipts.length ? [] : [run.model])])];
   /** @type {[string, string][]} */
-  const rows = [["Model", models.join(", ")]];
+  const rows = [[t("model"), models.join(", ")]];
   if (run.startedAt && run.endedAt) {
-    rows.push(["Time", `${((Date.parse(run.endedAt) - Date.parse(run.startedAt)) / 1000).toFixed(1)} s`]);
+    const seconds = (Date.parse(run.endedAt) - Date.parse(run.startedAt)) / 1000;
+    rows.push([t("time"), t("seconds", { count: tenths.format(seconds) })]);
   }
   rows.push(...(receipts.length ? tokensOf(receipts) : usageOf(run)));
-  if (run.billing) rows.push(["Cost", dollars(run.billing.costUsd)]);
-  rows.push(["Run", runId]);
+  if (run.billing) rows.push([t("cost"), dollars(run.billing.costUsd)]);
+  rows.push([t("run"), runId]);
   return rows;
 }
 
@@ -55,13 +58,13 @@ async function read(runId, showsReceipts) {
  */
 function tokensOf(receipts) {
   const sum = (/** @type {(receipt: Receipt) => number} */ of) =>
-    numbers.format(receipts.reduce((total, receipt) => total + of(receipt), 0));
+    count(receipts.reduce((total, receipt) => total + of(receipt), 0));
   return [
-    ["Model calls", numbers.format(receipts.length)],
-    ["Input tokens", sum(({ inputTokens }) => inputTokens)],
-    ["Read from the cache", sum(({ cacheReadTokens }) => cacheReadTokens)],
-    ["Written to the cache", sum((receipt) => CACHE_WRITES.reduce((total, name) => total + receipt[name], 0))],
-    ["Output tokens", sum(({ outputTokens }) => outputTokens)],
+    [t("model-calls"), count(receipts.length)],
+    [t("input-tokens"), sum(({ inputTokens }) => inputTokens)],
+    [t("cache-reads"), sum(({ cacheReadTokens }) => cacheReadTokens)],
+    [t("cache-writes"), sum((receipt) => CACHE_WRITES.reduce((total, name) => total + receipt[name], 0))],
+    [t("output-tokens"), sum(({ outputTokens }) => outputTokens)],
   ];
 }
 
@@ -72,7 +75,7 @@ function tokensOf(receipts) {
 function usageOf({ final }) {
   const { promptTokens = 0, completionTokens = 0 } = final?.usage ?? {};
   return [
-    ["Input tokens", numbers.format(promptTokens)],
-    ["Output tokens", numbers.format(completionTokens)],
+    [t("input-tokens"), count(promptTokens)],
+    [t("output-tokens"), count(completionTokens)],
   ];
 }

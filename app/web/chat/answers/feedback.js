@@ -3,6 +3,7 @@
 /** @import { GiveFeedback, Rating, Turn } from "../conversation.js" */
 
 import { html, useState, withValue } from "../../html.js";
+import { t } from "../../languages.js";
 import { Icon } from "./icon.js";
 
 const MAX_NOTE = 4000;
@@ -21,7 +22,7 @@ export function Thumbs({ turn, choose }) {
       <${Icon} name=${rating} />
     </button>
   `;
-  return html`${thumb("up", "Good answer")}${thumb("down", "Bad answer")}`;
+  return html`${thumb("up", t("good-answer"))}${thumb("down", t("bad-answer"))}`;
 }
 
 /**
@@ -38,12 +39,12 @@ export function NoteForm({ turn, give, close }) {
   return html`
     <form class="feedback-note" onSubmit=${submit}>
       <label class="field">
-        <span>${rating === "up" ? "What was good?" : "What was wrong?"} <span class="hint">Optional</span></span>
+        <span>${t(rating === "up" ? "what-was-good" : "what-was-wrong")} <span class="hint">${t("note-optional")}</span></span>
         <textarea maxlength=${MAX_NOTE} value=${note} onInput=${withValue(setNote)} />
       </label>
       <div class="row">
-        <button type="submit" class="button button-primary button-small">Save the note</button>
-        <button type="button" class="button button-small" onClick=${close}>Close</button>
+        <button type="submit" class="button button-primary button-small">${t("save-note")}</button>
+        <button type="button" class="button button-small" onClick=${close}>${t("close")}</button>
       </div>
     </form>
   `;

@@ -1,5 +1,6 @@
 // Tables: scrolled sideways, and copied as CSV.
 
+import { t } from "../../languages.js";
 import { copyButton } from "./copy.js";
 
 /** What spreadsheets take for a formula; numbers are none. */
@@ -17,7 +18,7 @@ export function frameTable(table) {
   scroll.append(table);
   frame.append(
     scroll,
-    copyButton("Copy as CSV", "Copy as CSV", () => csvOf(table)),
+    copyButton(t("copy-csv"), t("copy-csv"), () => csvOf(table)),
   );
 }
 

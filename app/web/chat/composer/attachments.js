@@ -3,6 +3,7 @@
 /** @import { Attached } from "../conversation.js" */
 
 import { html, useLayoutEffect, useRef, useState } from "../../html.js";
+import { t } from "../../languages.js";
 import { bytesOf } from "../../parts/format.js";
 import { Button } from "../answers/actions.js";
 
@@ -39,7 +40,7 @@ export function useAttachments(conversation) {
       if (problem) continue;
       readPart(file, (read) => change(id, { read })).then(
         (part) => change(id, { part }),
-        () => change(id, { problem: "It cannot be read." }),
+        () => change(id, { problem: t("file-unreadable") }),
       );
     }
   };
@@ -48,7 +49,7 @@ export function useAttachments(conversation) {
   const refuse = (problems) => {
     const refused = problems.flatMap(({ field, message }) => {
       const file = files[Number(/(?:^|\.)content\.(\d+)/.exec(field)?.[1])];
-      return file ? [{ id: file.id, problem: `It ${message}.` }] : [];
+      return file ? [{ id: file.id, problem: t("file-refused", { problem: message }) }] : [];
     });
     for (const { id, problem } of refused) change(id, { part: null, problem });
     return refused.length > 0;
@@ -98,8 +99,8 @@ export function AttachButton({ attachments: { add } }) {
     currentTarget.value = "";
   };
   return html`
-    <input ref=${input} type="file" multiple hidden aria-label="Files to attach" onChange=${onChange} />
-    <${Button} icon="attach" name="Attach files" onClick=${() => input.current?.click()} />
+    <input ref=${input} type="file" multiple hidden aria-label=${t("files-to-attach")} onChange=${onChange} />
+    <${Button} icon="attach" name=${t("attach-files")} onClick=${() => input.current?.click()} />
   `;
 }
 
@@ -107,7 +108,7 @@ export function AttachButton({ attachments: { add } }) {
 export function AttachedFiles({ attachments: { files, remove } }) {
   if (files.length === 0) return null;
   return html`
-    <ul class="attached" aria-label="Attached files">
+    <ul class="attached" aria-label=${t("attached-files")}>
       ${files.map((each) => html`<${AttachedEntry} key=${each.id} attached=${each} remove=${() => remove([each])} />`)}
     </ul>
   `;
@@ -118,11 +119,11 @@ function AttachedEntry({ attached: { file, part, read, problem }, remove }) {
   return html`
     <li data-bad=${Boolean(problem)}>
       ${part?.type === "image" && html`<img src=${`data:${file.type};base64,${part.data}`} alt="" />`}
-      <span class="attached-name">${file.name}</span>
+      <span class="attached-name"><bdi>${file.name}</bdi></span>
       <span class="hint">${bytesOf(file.size)}</span>
-      ${!part && !problem && html`<progress value=${read} aria-label=${`Reading ${file.name}`} />`}
+      ${!part && !problem && html`<progress value=${read} aria-label=${t("reading-file", { name: file.name })} />`}
       ${problem && html`<span class="problem" role="alert">${problem}</span>`}
-      <button type="button" class="button button-plain button-small" aria-label=${`Remove ${file.name}`} onClick=${remove}>
+      <button type="button" class="button button-plain button-small" aria-label=${t("remove-file", { name: file.name })} onClick=${remove}>
         <span aria-hidden="true">×</span>
       </button>
     </li>
@@ -131,8 +132,8 @@ function AttachedEntry({ attached: { file, part, read, problem }, remove }) {
 
 /** @param {File} file @param {number} total bytes of the message with it */
 function problemOf(file, total) {
-  if (file.size === 0) return "It is empty.";
-  return total > MAX_TOTAL_BYTES ? "Files of one message may have 22 MiB together." : "";
+  if (file.size === 0) return t("file-empty");
+  return total > MAX_TOTAL_BYTES ? t("files-too-large") : "";
 }
 
 /**

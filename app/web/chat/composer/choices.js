@@ -6,6 +6,7 @@
 
 import { apiPath, get } from "../../api.js";
 import { html, useEffect, useState, withValue } from "../../html.js";
+import { t } from "../../languages.js";
 import { closeOnEscape } from "../../shell.js";
 import { effortsOf, modelNamed, nameOf } from "../agents/describing.js";
 
@@ -35,7 +36,7 @@ export function useRunChoices(graphId, mayList) {
 export function AgentChoice({ graphs, graphId, chooseGraph }) {
   return html`
     <label class="composer-graph" title=${graphId ?? ""}>
-      <span class="visually-hidden">Graph</span>
+      <span class="visually-hidden">${t("graph")}</span>
       <select value=${graphId ?? ""} disabled=${!graphs?.length} onChange=${withValue(chooseGraph)}>
         ${(graphs ?? []).map(
           (graph) => html`
@@ -68,9 +69,9 @@ export function RunOptions({ graph, choices: { models, chosen, setChosen } }) {
       <summary>${[model?.aliases[0] ?? model?.id, effort].filter(Boolean).join(" · ")}</summary>
       <div class="card">
         <label class="field">
-          <span>Model</span>
+          <span>${t("model")}</span>
           <select value=${named ?? ""} onChange=${withValue(chooseModel)}>
-            <option value="">The agent’s own (${own.aliases[0] ?? own.id})</option>
+            <option value="">${t("own-model", { model: own.aliases[0] ?? own.id })}</option>
             ${others.map(({ id }) => html`<option key=${id} value=${id} selected=${id === named}>${id}</option>`)}
           </select>
         </label>
@@ -78,9 +79,9 @@ export function RunOptions({ graph, choices: { models, chosen, setChosen } }) {
           efforts.length > 0 &&
           html`
           <label class="field">
-            <span>Effort</span>
+            <span>${t("effort")}</span>
             <select value=${effort ?? ""} onChange=${withValue(chooseEffort)}>
-              <option value="">The agent’s own</option>
+              <option value="">${t("own")}</option>
               ${efforts.map((each) => html`<option key=${each} value=${each} selected=${each === effort}>${each}</option>`)}
             </select>
           </label>

@@ -8,6 +8,7 @@
 /** @import { Draft } from "./drafts.js" */
 
 import { html, useEffect, useLayoutEffect, useRef, useState, withValue } from "../../html.js";
+import { t } from "../../languages.js";
 import { dollars } from "../cost.js";
 import { useForecast } from "../hooks.js";
 import { AttachButton, AttachedFiles } from "./attachments.js";
@@ -21,7 +22,7 @@ import { AgentChoice, RunOptions } from "./choices.js";
  * @typedef {object} ComposerProps
  * @property {string} conversation
  * @property {Graphs} graphs
- * @property {Choices} choices
+ * @property {Choices | null} choices null if there are none to make
  * @property {Draft} draft
  * @property {Attachments} attachments
  * @property {WriterActions} actions
@@ -39,8 +40,8 @@ export function Composer({ conversation, graphs, choices, draft, attachments, ac
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
 
   useEffect(() => {
-    // On touch screens the keyboard would cover the page.
-    if (matchMedia("(hover: hover)").matches) field.current?.focus();
+    // On touch screens the keyboard would cover the page; a frame has the focus only if people are there.
+    if (matchMedia("(hover: hover)").matches && (parent === window || document.hasFocus())) field.current?.focus();
   }, [conversation]);
   useLayoutEffect(() => {
     if (field.current === null) return;
@@ -76,13 +77,14 @@ export function Composer({ conversation, graphs, choices, draft, attachments, ac
     <form class="composer" onSubmit=${submit}>
       <div class="composer-box">
         <${AttachedFiles} attachments=${attachments} />
-        <label class="visually-hidden" for="message">Message</label>
+        <label class="visually-hidden" for="message">${t("message")}</label>
         <textarea
           id="message"
           ref=${field}
           rows="1"
           value=${text}
-          placeholder=${running ? "Send a message to the running agent" : "Write a message"}
+          dir=${text ? "auto" : undefined}
+          placeholder=${t(running ? "message-placeholder-running" : "message-placeholder")}
           aria-describedby="composer-hint"
           onInput=${withValue(write)}
           onKeyDown=${onKeyDown}
@@ -90,20 +92,20 @@ export function Composer({ conversation, graphs, choices, draft, attachments, ac
         ></textarea>
         <div class="composer-row">
           <${AttachButton} attachments=${attachments} />
-          <${AgentChoice} ...${graphs} />
-          ${graph && !running && html`<${RunOptions} graph=${graph} choices=${choices} />`}
+          ${choices && html`<${AgentChoice} ...${graphs} />`}
+          ${choices && graph && !running && html`<${RunOptions} graph=${graph} choices=${choices} />`}
           <span class="hint composer-hint" id="composer-hint">
-            ${forecast && usual(forecast)}Enter sends, Shift+Enter starts a new line
+            ${forecast && usual(forecast)}${t("composer-hint")}
           </span>
           ${
             running &&
             html`
             <button type="button" class="button" onClick=${actions.stop}>
-              ${running.stopping ? "Stop at once" : "Stop"}
+              ${t(running.stopping ? "stop-at-once" : "stop")}
             </button>
           `
           }
-          <button class="button button-primary" disabled=${!canSend}>Send</button>
+          <button class="button button-primary" disabled=${!canSend}>${t("send")}</button>
         </div>
       </div>
     </form>
@@ -112,6 +114,10 @@ export function Composer({ conversation, graphs, choices, draft, attachments, ac
 
 /** @param {Schemas["ForecastResponse"]} forecast */
 function usual({ costUsd, seconds, runs }) {
-  const most = `95 of 100: at most ${dollars(costUsd.p95)}, ${Math.ceil(seconds.p95)} s; from ${runs} earlier runs`;
-  return html`<span class="forecast" title=${most}>usually ${dollars(costUsd.p50)}, ${Math.ceil(seconds.p50)} s · </span>`;
+  const of = (/** @type {"p50" | "p95"} */ share) => ({
+    cost: dollars(costUsd[share]),
+    time: t("seconds", { count: Math.ceil(seconds[share]) }),
+  });
+  const most = t("forecast-title", { ...of("p95"), count: runs });
+  return html`<span class="forecast" title=${most}>${t("forecast", of("p50"))} · </span>`;
 }

@@ -7,15 +7,16 @@ const PREFIX = "runtally.draft.";
 /** @typedef {ReturnType<typeof useDraft>} Draft */
 
 /**
- * The text of the conversation with this key; `name` is that of new ones, which have none in the URL yet.
+ * The text of the conversation with this key, kept under this name; null keeps none.
  * @param {string} conversation
- * @param {string} name
+ * @param {string | null} name
  */
 export function useDraft(conversation, name) {
   const [text, setText] = useState("");
-  useLayoutEffect(() => setText(sessionStorage.getItem(PREFIX + name) ?? ""), [conversation]);
+  useLayoutEffect(() => setText(name === null ? "" : (sessionStorage.getItem(PREFIX + name) ?? "")), [conversation]);
   const write = (/** @type {string} */ next) => {
     setText(next);
+    if (name === null) return;
     if (next) sessionStorage.setItem(PREFIX + name, next);
     else sessionStorage.removeItem(PREFIX + name);
   };

@@ -2,6 +2,7 @@
 
 import { apiPath, apiUrl } from "../../api.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
+import { t } from "../../languages.js";
 import { bytesOf } from "../../parts/format.js";
 import { loaded, useRequests } from "../../parts/requests.js";
 import { readable } from "../markdown.js";
@@ -15,7 +16,7 @@ import { Preview } from "./preview.js";
 export function FilesButton({ stateKey }) {
   const [isOpen, setOpen] = useState(false);
   return html`
-    <button type="button" class="button button-plain button-small" onClick=${() => setOpen(true)}>Files</button>
+    <button type="button" class="button button-plain button-small" onClick=${() => setOpen(true)}>${t("files")}</button>
     ${isOpen && html`<${Panel} stateKey=${stateKey} close=${() => setOpen(false)} />`}
   `;
 }
@@ -28,14 +29,14 @@ function Panel({ stateKey, close }) {
   return html`
     <dialog ref=${dialog} class="card kept-files" onClose=${close} aria-labelledby="files-title">
       <header class="row">
-        <h2 id="files-title">Files of this conversation</h2>
-        <button type="button" class="button button-plain button-small" onClick=${() => dialog.current?.close()}>Close</button>
+        <h2 id="files-title">${t("files-of-conversation")}</h2>
+        <button type="button" class="button button-plain button-small" onClick=${() => dialog.current?.close()}>${t("close")}</button>
       </header>
       ${loaded(kept, {
-        what: "the files",
+        what: t("the-files"),
         show: ([{ runId, items, truncated }]) =>
           runId === null
-            ? html`<p class="hint">It keeps no files yet.</p>`
+            ? html`<p class="hint">${t("no-files-yet")}</p>`
             : html`<${Kept} runId=${runId} files=${items} truncated=${truncated} />`,
       })}
     </dialog>
@@ -46,7 +47,7 @@ function Panel({ stateKey, close }) {
 function Kept({ runId, files, truncated }) {
   const run = useRequests([apiPath("/v1/runs/{runId}", { runId })], null);
   return loaded(run, {
-    what: "what was changed",
+    what: t("the-changes"),
     show: ([{ final }]) => {
       const changes = final?.fileChanges?.files ?? [];
       const changeOf = new Map(changes.map((change) => [change.path, change]));
@@ -54,15 +55,15 @@ function Kept({ runId, files, truncated }) {
       return html`
         ${
           files.length > 0
-            ? html`<a class="button button-small" download href=${apiUrl(apiPath("/v1/runs/{runId}/archive", { runId }))}>Download all</a>`
-            : html`<p class="hint">It keeps no files now.</p>`
+            ? html`<a class="button button-small" download href=${apiUrl(apiPath("/v1/runs/{runId}/archive", { runId }))}>${t("download-all")}</a>`
+            : html`<p class="hint">${t("no-files-now")}</p>`
         }
         <ul>
           ${files.map((file) => html`<${File} key=${file.path} runId=${runId} file=${file} change=${changeOf.get(file.path)} />`)}
-          ${deleted.map((change) => html`<${Changed} key=${change.path} path=${change.path} hint="deleted" diff=${change.diff} />`)}
+          ${deleted.map((change) => html`<${Changed} key=${change.path} path=${change.path} hint=${t("change-deleted")} diff=${change.diff} />`)}
         </ul>
-        ${truncated && html`<p class="hint">There were more files than it may keep.</p>`}
-        ${changes.length > 0 && html`<p class="hint">What was changed is compared with the turn before.</p>`}
+        ${truncated && html`<p class="hint">${t("too-many-files")}</p>`}
+        ${changes.length > 0 && html`<p class="hint">${t("compared-with")}</p>`}
       `;
     },
   });
@@ -72,10 +73,10 @@ function Kept({ runId, files, truncated }) {
 function File({ runId, file, change }) {
   const { path, bytes } = file;
   return html`
-    <${Changed} path=${path} hint=${[bytesOf(bytes), change?.change].filter(Boolean).join(", ")} diff=${change?.diff}>
+    <${Changed} path=${path} hint=${[bytesOf(bytes), change && t(`change-${change.change}`)].filter(Boolean).join(" · ")} diff=${change?.diff}>
       <${Preview} runId=${runId} file=${file} />
       <a class="button button-small" download href=${apiUrl(apiPath("/v1/runs/{runId}/files/{path}", { runId, path }))}>
-        Download<span class="visually-hidden"> ${readable(path)}</span>
+        ${t("download")}<span class="visually-hidden"> ${readable(path)}</span>
       </a>
     <//>
   `;
@@ -97,7 +98,7 @@ export function Changed({ path, hint, diff, children }) {
           isOpen &&
           html`
             <div class="file-content">
-              ${diff && html`<div class="value" tabindex="0" role="group" aria-label="Change"><${Diff} lines=${linesOf(diff)} /></div>`}
+              ${diff && html`<div class="value" tabindex="0" role="group" aria-label=${t("change")}><${Diff} lines=${linesOf(diff)} /></div>`}
               ${children}
             </div>
           `

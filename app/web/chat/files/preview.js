@@ -2,6 +2,7 @@
 
 import { ApiError, apiPath, getFile } from "../../api.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../html.js";
+import { t } from "../../languages.js";
 import { frameCode, highlight } from "../answers/code.js";
 import { MAX_BLOCK, readable } from "../markdown.js";
 import { apiProblem } from "../messages.js";
@@ -21,11 +22,11 @@ export function Preview({ runId, file }) {
     read(runId, file).then((found) => isCurrent && setShown(found));
     return () => void (isCurrent = false);
   }, [runId, file.path]);
-  if (shown === null) return html`<p class="hint" role="status">Loading…</p>`;
+  if (shown === null) return html`<p class="hint" role="status">${t("loading")}</p>`;
   if ("hint" in shown) return html`<p class="hint">${shown.hint}</p>`;
   if ("image" in shown) return html`<img src=${shown.image} alt=${readable(file.path)} />`;
   return shown.text.length > MAX_BLOCK
-    ? html`<div class="value" tabindex="0" role="group" aria-label="Content"><${Plain} text=${shown.text} mono /></div>`
+    ? html`<div class="value" tabindex="0" role="group" aria-label=${t("content")}><${Plain} text=${shown.text} mono /></div>`
     : html`<${Code} text=${shown.text} language=${file.path.split(".").at(-1) ?? ""} />`;
 }
 
@@ -35,14 +36,14 @@ export function Preview({ runId, file }) {
  * @returns {Promise<Shown>}
  */
 async function read(runId, { path, bytes, mediaType }) {
-  if (bytes > MOST_BYTES) return { hint: "It is too large to be shown." };
+  if (bytes > MOST_BYTES) return { hint: t("file-too-large") };
   try {
     const content = await getFile(apiPath("/v1/runs/{runId}/files/{path}", { runId, path }));
     if (IMAGE.test(mediaType)) return { image: await addressOf(content.slice(0, content.size, mediaType)) };
     return { text: new TextDecoder("utf-8", { fatal: true }).decode(await content.arrayBuffer()) };
   } catch (error) {
     if (error instanceof ApiError) return { hint: apiProblem(error) };
-    if (error instanceof TypeError) return { hint: "It is not a text." };
+    if (error instanceof TypeError) return { hint: t("file-no-text") };
     throw error;
   }
 }

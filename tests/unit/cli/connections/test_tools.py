@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.connections.tools import TOOLS, NotMerged, ToolFile, ToolName
+from app.cli.connections.tools import TOOLS, NotMerged, ToolFile, ToolName, telemetry_of_claude_code
 
 URL, KEY, OTHER = "https://r.example.org", "rt_one", "rt_two"
 
@@ -37,6 +37,19 @@ def test_other_servers_stay_and_the_own_one_is_replaced(name: ToolName, tmp_path
     assert set(found["mcpServers"]) == {"mine", "runtally"}
     assert OTHER in json.dumps(found)
     assert KEY not in json.dumps(found)
+
+
+def test_variables_of_telemetry_are_added_to_the_others_of_claude_code(tmp_path: Path) -> None:
+    tool, path = TOOLS[ToolName.CLAUDE_CODE], tmp_path / "settings.json"
+    path.write_text('{"env": {"OTEL_METRIC_EXPORT_INTERVAL": "5000"}}')
+    settings = tool.settings(URL, KEY)
+    settings["env"].update(telemetry_of_claude_code(URL, KEY))
+
+    ToolFile.open(path, tool).add(settings)
+
+    found = json.loads(path.read_text())["env"]
+    assert found["OTEL_METRIC_EXPORT_INTERVAL"] == "5000"
+    assert found["ANTHROPIC_BASE_URL"] == found["OTEL_EXPORTER_OTLP_ENDPOINT"] == f"{URL}/anthropic"
 
 
 def test_other_variables_and_comments_stay(tmp_path: Path) -> None:

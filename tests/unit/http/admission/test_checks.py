@@ -1,6 +1,11 @@
 from collections.abc import Iterator
 
+from fastapi import APIRouter
+
 from app.http.admission.checks import SMALL_BODY_BYTES, TEXT_BODY_BYTES, CheckedRoute, literal_paths
+from app.http.anthropic.telemetry_routes import MAX_BYTES
+from app.http.app import documented_app
+from app.http.response_model import ResponseModel
 from app.http.routers import ROUTERS
 
 PASSED_ON_PATHS = {"/anthropic/v1/messages", "/anthropic/v1/messages/count_tokens"}
@@ -23,6 +28,7 @@ LARGE_BODY_PATHS = {
     "/openai/v1/chat/completions",
     "/openai/v1/responses",
 }
+TELEMETRY_PATHS = {f"/anthropic/v1/{signal}" for signal in ("metrics", "logs", "traces")}
 TEXT_BODY_PATHS = {
     "/mcp",
     "/v1/generate/text",
@@ -34,7 +40,18 @@ TEXT_BODY_PATHS = {
 UNAUTHENTICATED_PATHS = {
     "/anthropic/.well-known/oauth-authorization-server",
     *(f"/anthropic/oauth/{name}" for name in ("device_authorization", "token", "revoke")),
-    *("/", "/approvals", "/billing", "/console", "/device", "/docs", "/shared", "/v1/shared"),
+    *(
+        "/",
+        "/approvals",
+        "/billing",
+        "/console",
+        "/device",
+        "/docs",
+        "/embed",
+        "/embed.js",
+        "/shared",
+        "/v1/shared",
+    ),
     *("/openapi.json", "/healthz", "/readyz"),
     *(f"/docs/guide{path}" for path in ("", "/search.json", "/{name:path}")),
     *(f"/v1/browser-session{path}" for path in ("", "/methods", "/oidc", "/oidc/callback")),
@@ -68,8 +85,9 @@ def test_only_routes_for_files_and_images_have_no_size_limit_of_their_own() -> N
 
     assert {path for path, limit in limits.items() if limit is None} == LARGE_BODY_PATHS
     assert {path for path, limit in limits.items() if limit == TEXT_BODY_BYTES} == TEXT_BODY_PATHS
-    small = [limit for limit in limits.values() if limit is not None and limit != TEXT_BODY_BYTES]
-    assert max(small) == SMALL_BODY_BYTES
+    assert {path for path, limit in limits.items() if limit == MAX_BYTES} == TELEMETRY_PATHS
+    small = (limit for limit in limits.values() if limit not in {TEXT_BODY_BYTES, MAX_BYTES})
+    assert max(limit for limit in small if limit is not None) == SMALL_BODY_BYTES
 
 
 def test_all_other_routes_authenticate_before_they_read_the_body() -> None:
@@ -87,3 +105,34 @@ def test_literal_paths_are_those_without_parameters() -> None:
 
     assert {"/v1/runs", "/v1/runs/stream", "/healthz"} <= found
     assert not [path for path in found if "{" in path]
+
+
+def test_requests_are_matched_against_the_declared_routes_themselves() -> None:
+    served = documented_app().router.routes
+
+    assert [route for route in served if isinstance(route, CheckedRoute)] == list(all_routes())
+    assert len(served) == len(list(all_routes()))
+
+
+def test_an_operation_has_the_name_of_its_function_and_errors_are_problems() -> None:
+    (create,) = [route for route in all_routes() if (route.path, route.methods) == ("/v1/runs", {"POST"})]
+    (chat,) = [route for route in all_routes() if route.path == "/openai/v1/chat/completions"]
+
+    assert create.unique_id == "start_run"
+    assert create.responses["4XX"]["model"].__name__ == "Problem"
+    assert chat.responses["4XX"]["model"].__name__ == "OpenAiError"
+
+
+def test_the_form_of_a_response_is_built_when_it_is_first_sent() -> None:
+    class Shown(ResponseModel):
+        name: str
+
+    async def show() -> Shown:
+        return Shown(name="one")
+
+    router = APIRouter(route_class=CheckedRoute)
+    router.add_api_route("/shown", show)
+    assert not Shown.__pydantic_complete__
+
+    assert Shown(name="one").model_dump() == {"name": "one"}
+    assert Shown.__pydantic_complete__

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from app.events import ClientEvent, MessageDiscarded, TextDelta
-from app.http.streaming.replay import discarded_in, without_discarded
+from app.http.streaming.discarded_entries import discarded_in, without_discarded
 from app.streams.port import LogEntry
 from tests.unit.http.ai_sdk.parts import a_call, a_text, a_thought, parts_of
 from tests.unit.http.events import DONE, STARTED, entries_of

@@ -1,0 +1,1 @@
+"""`conversations`: ours, as clients of OpenAI's API create and read them."""

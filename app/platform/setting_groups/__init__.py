@@ -1,0 +1,1 @@
+"""Settings by subject; `Settings` has all."""
