@@ -19,7 +19,7 @@ from tests.otlp import an_otlp_receiver
 LOGS = "/anthropic/v1/logs"
 PROTOBUF = {"content-type": "application/x-protobuf"}
 PLAIN = {"content-type": "text/plain"}
-GZIP = {**PROTOBUF, "content-encoding": "gzip"}
+GZIP = {**PROTOBUF, "content-encoding": "GZip"}
 FORGED = {
     "user.email": "ceo@acme.example",
     "user.id": "ceo",
@@ -106,6 +106,7 @@ async def test_what_it_may_not_be(world_of: WorldOf) -> None:
             await send(world, key, export(), **PROTOBUF, **{"content-encoding": "br"}),
             await send(world, key, export(), **GZIP),
             await send(world, key, whole[:-9], **GZIP),
+            await send(world, key, whole + whole, **GZIP),
             await send(world, key, bomb, **GZIP),
             await send(world, key, b"\0" * (10 * 2**20), **PROTOBUF),
             await send(
@@ -121,6 +122,7 @@ async def test_what_it_may_not_be(world_of: WorldOf) -> None:
         (400, "invalid_request_error"),
         (415, "invalid_request_error"),
         (415, "invalid_request_error"),
+        (400, "invalid_request_error"),
         (400, "invalid_request_error"),
         (400, "invalid_request_error"),
         (413, "request_too_large"),
