@@ -94,4 +94,4 @@ class OpenedConversation:
     conversation: Conversation
     opening: Opening
     path: Sequence[RunId] = ()
-    """The runs of its current branch, oldest first, if it was read."""
+    """The runs of its current branch that have their contents, oldest first, if it was read."""
