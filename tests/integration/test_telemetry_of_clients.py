@@ -8,6 +8,7 @@ import httpx
 import pytest
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from structlog.testing import capture_logs
 
 from app.http.anthropic.telemetry_routes import MAX_BYTES
 from app.requests.attribution import KeyLabels
@@ -156,3 +157,17 @@ async def test_a_receiver_that_is_away_delays_no_client(world_of: WorldOf) -> No
 
     assert taken == [200] * 3
     assert (otlp.events, relay.results["forwarded"]) == ([], 0)
+
+
+async def test_a_header_that_cannot_be_sent_is_logged_and_ends_no_server(world_of: WorldOf) -> None:
+    headers = "x-team=%E2%82%AC"
+    with capture_logs() as logs:
+        async with an_otlp_receiver() as otlp:
+            to = {"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": otlp.url, "OTEL_EXPORTER_OTLP_LOGS_HEADERS": headers}
+            world = await world_with(world_of, **to)
+            key = await new_key(world, "acme")
+            taken = [(await send(world, key, export(), **PROTOBUF)).status_code]
+            await until(lambda: any(each.get("job") == "telemetry.clients" for each in logs))
+            taken.append((await send(world, key, export(), **PROTOBUF)).status_code)
+
+    assert (taken, otlp.requests) == ([200, 200], 0)
