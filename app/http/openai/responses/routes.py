@@ -22,7 +22,7 @@ from app.http.openai.responses.listing import ItemParams, item_list
 from app.http.openai.responses.openapi import ITEMS, RESPONSE, WHOLE
 from app.http.openai.responses.schemas import DeletedResponse
 from app.http.openai.responses.starting import continue_response, has_schema, start_response
-from app.http.openai.responses.stored import stored_run
+from app.http.openai.responses.stored import read_items
 from app.http.streaming.pausing import chunks_until_pause
 from app.requests.principal import Principal
 from app.runs.records import RunRecord
@@ -110,9 +110,10 @@ async def list_openai_input_items(
 ) -> Response:
     """The messages of its run, or what was answered to what had waited in that."""
     name = ResponseName.named(response_id)
-    run = await stored_run(services, await readable_run(services, caller, name.run_id))
-    items = list(asked_in(name, run, has_images=chosen.has_images))
-    return await item_list(services, chosen.page_of(items), size=run.size)
+    record = await readable_run(services, caller, name.run_id)
+    asked = partial(asked_in, name, has_images=chosen.has_images)
+    items, size = await read_items(services, record, lambda run: list(asked(run)))
+    return await item_list(services, chosen.page_of(items), size=size)
 
 
 @router.post("/{responseId}/cancel", response_model=None, responses=WHOLE, summary="Cancel a response")
