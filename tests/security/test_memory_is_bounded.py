@@ -100,6 +100,8 @@ async def test_many_readers_of_a_large_request_read_it_one_after_the_other(
         a_server(tmp_path, simulator.url, within=OF_ITS_OWN, DATABASE_URL=database_url) as (server, http),
     ):
         request = with_an_image(runId="big", stateKey="chat") | {"graphId": "messages:assistant"}
+        content = request["messages"][0]["content"]
+        content.append(content[-1])
         await http.post("/v1/runs/wait", json=request)
         await http.get(f"/openai/v1/{path}")
         most = before = resident(server)
@@ -109,4 +111,5 @@ async def test_many_readers_of_a_large_request_read_it_one_after_the_other(
             await asyncio.sleep(0.02)
 
     assert {answer.status_code for answer in await readers} == {200}
-    assert most - before < 80 * MB, f"{(most - before) / MB:.0f} MB"
+    # One needs 70 MB.
+    assert most - before < 110 * MB, f"{(most - before) / MB:.0f} MB"
