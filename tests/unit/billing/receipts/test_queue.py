@@ -168,13 +168,15 @@ async def test_the_queue_wakes_its_delivery_only_while_it_holds_receipts(queue: 
 
 
 async def test_a_message_has_the_price_of_its_moment_whenever_it_is_recorded(journal: Journal) -> None:
-    rates = [(AT, Rate(Decimal(1))), (AT + timedelta(hours=1), Rate(Decimal(2)))]
-    prices = [OperatorPrice(a_fact().model, since, ModelPrice("file", *[rate] * 5)) for since, rate in rates]
+    million, moments = TokenUsage(1_000_000), (AT, AT + timedelta(hours=1))
+    rates = [Rate(Decimal(dollars)) for dollars in (1, 2)]
+    prices = [
+        OperatorPrice(a_fact().model, since, ModelPrice("file", rate, rate, rate, rate, rate))
+        for since, rate in zip(moments, rates, strict=True)
+    ]
     queue = ReceiptQueue(journal, PriceList(prices))
-    million = TokenUsage(1_000_000)
 
-    for number in range(2):
-        moment = AT + timedelta(hours=number)
+    for number, moment in enumerate(moments):
         queue.record(replace(a_fact(f"msg_{number}"), usage=million, at=moment))
 
     assert [each.receipt.cost_usd for each in queue.first(9)] == [1, 2]
