@@ -35,7 +35,8 @@ class Commands(typer.Typer):
         register = super().command(*args, **options)
 
         def explaining(function: CommandFunctionType) -> CommandFunctionType:
-            register(explained()(_run(function) if iscoroutinefunction(function) else function))
+            runnable = _run(function) if iscoroutinefunction(function) else function
+            register(explained()(runnable))
             return function
 
         return explaining
