@@ -24,6 +24,7 @@ from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.principal import Principal
 from app.requests.runs import GRAPH_ID_PATTERN
 from app.runs.commands.service import RunNotFound
+from app.runs.records import RunRecord
 from app.runs.requests.posted import Posting
 
 _MAX_KEY_CHARS = 255
@@ -135,6 +136,13 @@ def run_key(caller: Principal, run_id: str) -> RunKey:
     if not re.fullmatch(RUN_ID_PATTERN, run_id):
         raise RunNotFound
     return RunKey(caller.account_id, RunId(run_id))
+
+
+async def readable_run(services: Services, caller: Principal, run_id: str) -> RunRecord:
+    """A run that the caller may read; raises `RunNotFound`, `RunDeleted`, `ScopeMissing`."""
+    record = await services.runs.get_with_contents(run_key(caller, run_id))
+    caller.require_reading(record.api_key_id, record.labels.end_user)
+    return record
 
 
 async def location(request: Request) -> Callable[[str], str]:

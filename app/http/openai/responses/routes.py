@@ -8,9 +8,17 @@ from fastapi.responses import JSONResponse
 
 from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
-from app.http.dependencies import ApprovalsPage, PostingDep, RunReader, RunStreamsDep, ServicesDep, Writer
+from app.http.dependencies import (
+    ApprovalsPage,
+    PostingDep,
+    RunReader,
+    RunStreamsDep,
+    ServicesDep,
+    Writer,
+    readable_run,
+)
 from app.http.openai.answer import NOTHING, AnswerOptions, Received
-from app.http.openai.continuing import readable_run, received_up_to
+from app.http.openai.continuing import received_up_to
 from app.http.openai.errors import PATH
 from app.http.openai.openapi import ERROR_RESPONSES
 from app.http.openai.replying import name_ignored
