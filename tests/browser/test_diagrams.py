@@ -1,7 +1,5 @@
 """Diagrams of mermaid: pictures of them in answers, and code where there is none."""
 
-import asyncio
-import re
 from typing import Any
 
 import pytest

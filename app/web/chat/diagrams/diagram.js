@@ -9,6 +9,8 @@ import { withTimeLimit } from "../answers/time_limit.js";
 const LIMIT_MS = 3000;
 const MAX_CHARACTERS = 10_000;
 const MAX_WORDS = 500;
+/** Of a diagram that is opened large. */
+const MAX_SCALE = 2.5;
 /** The colours of the page for those that a drawing names. @type {Record<string, string>} */
 const COLOURS = {
   "--bg": "--surface",
@@ -103,7 +105,11 @@ function open(drawing) {
   const place = document.createElement("div");
   place.className = "diagram";
   place.tabIndex = 0;
-  place.append(pictureOf(drawing));
+  const picture = pictureOf(drawing);
+  const fitting = Math.min((innerWidth - 64) / drawing.width, (innerHeight - 120) / drawing.height, MAX_SCALE);
+  picture.width = Math.max(1, fitting) * drawing.width;
+  picture.height = Math.max(1, fitting) * drawing.height;
+  place.append(picture);
   dialog.append(close, place);
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
