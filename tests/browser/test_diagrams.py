@@ -66,6 +66,30 @@ ENTITIES = """erDiagram
     }
     RECEIPT }o--|| RUN : "belongs to"
 """
+DECISIONS = """flowchart TD
+A[User request] --> B{Authenticated?}
+B -->|no| C[401]
+B -->|yes| D{Budget left?}
+D -->|no| E[402 payment required]
+D -->|yes| F[Queue the run]
+F --> G[Worker takes it]
+G --> H[Model call]
+H --> I{Tool call?}
+I -->|yes| J[Run tool]
+J --> H
+I -->|no| K[Write receipt]
+K --> L[Done]
+"""
+GROUPS = """flowchart LR
+subgraph Client
+  UI[Chat page] --> API[api.js]
+end
+subgraph Server
+  R[Routes] --> Q[(Queue)]
+end
+Client -->|HTTPS| Server
+Server --> DB
+"""
 LEFT = """gantt
     title Later
 """
@@ -193,6 +217,16 @@ async def test_a_diagram_is_drawn_whole_or_not_at_all(site: Site, source: str, o
     assert drawn == outcome
 
 
+async def test_edges_end_at_the_side_they_come_from_and_leave_groups_at_their_border(site: Site) -> None:
+    async with site.visit() as page:
+        hidden: Any = await page.evaluate(_HIDDEN_ENDS, DECISIONS)
+        client, server = await page.evaluate(_STARTS, GROUPS)
+
+    assert hidden == 0
+    assert client["x"] == pytest.approx(client["right"])
+    assert server["x"] == pytest.approx(server["right"])
+
+
 async def test_work_on_an_answer_has_a_time_limit_and_the_next_is_done(site: Site) -> None:
     async def worker(route: Route) -> None:
         await route.fulfill(content_type="text/javascript", body=_WORKER)
@@ -212,6 +246,37 @@ _DRAWN = """async (source) => {
     return error.problem ?? String(error);
   }
 }"""
+_SHAPES = """
+  const { drawing } = await import("/assets/chat/diagrams/drawing.js");
+  const { svg } = await drawing(source);
+  const file = new DOMParser().parseFromString(svg, "image/svg+xml");
+  const number = (node, name) => Number(node.getAttribute(name));
+  const boxes = (kind) => [...file.querySelectorAll(`rect[fill="var(--_${kind}-fill)"]`)].map((node) => ({
+    left: number(node, "x"),
+    right: number(node, "x") + number(node, "width"),
+    top: number(node, "y"),
+    bottom: number(node, "y") + number(node, "height"),
+  }));
+  const edges = [...file.querySelectorAll('polyline[fill="none"]')].map((node) =>
+    node.getAttribute("points").split(" ").map((pair) => pair.split(",").map(Number)),
+  );
+"""
+_HIDDEN_ENDS = (
+    "async (source) => {"
+    + _SHAPES
+    + """
+  const isIn = ([x, y]) => boxes("node").some(({ left, right, top, bottom }) =>
+    x > left - 1 && x < right + 1 && y > top - 1 && y < bottom + 1);
+  return edges.filter((points) => points.length > 2 && isIn(points.at(-2))).length;
+}"""
+)
+_STARTS = (
+    "async (source) => {"
+    + _SHAPES
+    + """
+  return boxes("group").map(({ right }, index) => ({ right, x: edges.at(index - 2)[0][0] }));
+}"""
+)
 _WORKER = """self.onmessage = ({ data }) => {
   self.postMessage("started");
   while (data === "slow");

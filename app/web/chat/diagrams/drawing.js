@@ -49,7 +49,7 @@ export async function drawing(source) {
   if (read === undefined) return null;
   if (text.split("\n").length > MAX_LINES) throw tooLarge();
   const translated = read(text);
-  const markup = withVisibleEnds(plain(await written(translated.text)));
+  const markup = withVisibleEnds(plain(await written(translated.text)), translated.text);
   const { width, height } = sizeOf(markup);
   check(markup, translated);
   const words = [...translated.words.all].map((word) => revealed(word)).filter((word) => word.trim());
