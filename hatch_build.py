@@ -12,9 +12,12 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_TEXTS = "texts.tar.xz"
+# For texts smaller than xz by a fifteenth.
+_TEXTS = "texts.tar.bz2"
 _ALSO = (".env.example", "app/http/openapi/examples.yaml")
 """With the documents; `app/platform/serialization/shipped.py` reads them."""
+_OF_LIBRARIES = ("app/web/vendor/*.LICENSE", "app/web/vendor/README.md")
+"""For people, as NOTICE says."""
 
 
 class CompressedFiles(BuildHookInterface):
@@ -37,8 +40,9 @@ class CompressedFiles(BuildHookInterface):
     def _write_texts(self, archive: Path) -> None:
         root = Path(self.root)
         pages = [path for path in (root / "docs").rglob("*.md") if "decisions" not in path.parts]
-        with tarfile.open(archive, "w:xz", preset=9) as texts:
-            for path in sorted([*pages, *(root / each for each in _ALSO)]):
+        licences = [path for pattern in _OF_LIBRARIES for path in root.glob(pattern)]
+        with tarfile.open(archive, "w:bz2") as texts:
+            for path in sorted([*pages, *licences, *(root / each for each in _ALSO)]):
                 member = tarfile.TarInfo(path.relative_to(root).as_posix())
                 content = path.read_bytes()
                 member.size = len(content)

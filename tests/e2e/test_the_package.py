@@ -34,7 +34,6 @@ _NEEDED = {
         "*.html",
         "*.svg",
         "*.gz",
-        "*.LICENSE",
         "*.template",
     ],
     "runtally": ["*.py", "py.typed"],
@@ -119,7 +118,7 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
     with zipfile.ZipFile(wheel) as archive:
         packed = set(archive.namelist())
         metadata = archive.read(f"runtally-{__version__}.dist-info/METADATA").decode()
-        with tarfile.open(fileobj=io.BytesIO(archive.read("app/texts.tar.xz"))) as inner:
+        with tarfile.open(fileobj=io.BytesIO(archive.read("app/texts.tar.bz2"))) as inner:
             archived = set(inner.getnames())
     with tarfile.open(source) as sources:
         sent = sources.getnames()
@@ -131,6 +130,8 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
         for path in (ROOT / directory).rglob(pattern)
     }
     texts = {".env.example", "app/http/openapi/examples.yaml"}
+    texts |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "app/web/vendor").glob("*.LICENSE")}
+    texts |= {"app/web/vendor/README.md"}
     texts |= {f"docs/{name or 'README'}.md" for name in guide_pages().keys() - {"settings"}}
     compressed = set[str]()
     for kind in ("js", "css", "ftl"):
