@@ -60,6 +60,9 @@ _FAILING_S = 60.0
 _ATTEMPT_OVER = "RT001"
 """The SQLSTATE of the function `require_attempt`."""
 
+_NOTHING_STORED = "RT002"
+"""The SQLSTATE of the function `reserve_at_once`."""
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -127,6 +130,10 @@ class AttemptOver(Exception):
     """Another process has taken the run over: what this attempt writes is refused."""
 
 
+class NothingStored(Exception):
+    """A statement that stores everything or nothing has stored nothing."""
+
+
 class StatementFailed(Exception):
     """A statement failed; the text contains none of its values."""
 
@@ -134,6 +141,9 @@ class StatementFailed(Exception):
         """`by_values`: its values are the cause, so that repeating it cannot help."""
         self.by_values = by_values
         super().__init__(message)
+
+
+_MEANT_BY = {_ATTEMPT_OVER: AttemptOver, _NOTHING_STORED: NothingStored}
 
 
 class Database:
@@ -376,12 +386,12 @@ async def _require_usable_server(connector: Connector, engine: AsyncEngine) -> N
 
 @contextmanager
 def _translate_errors(*, writes: bool = False) -> Iterator[None]:
-    """Raise `DatabaseUnavailable` for temporary errors, `AttemptOver`, and `StatementFailed` for others."""
+    """Raise `DatabaseUnavailable` for temporary errors, and `StatementFailed` for all without a meaning."""
     try:
         yield
     except StatementError as error:
-        if sqlstate_of(error) == _ATTEMPT_OVER:
-            raise AttemptOver from None
+        if (meant := _MEANT_BY.get(sqlstate_of(error) or "")) is not None:
+            raise meant from None
         text_ = redacted_text(error)
         if is_temporary(error) or (writes and sqlstate_of(error) == READ_ONLY):
             raise DatabaseUnavailable.because(text_, is_away=is_away(error)) from error
