@@ -232,37 +232,6 @@ async def set_last_prompt(
     )
 
 
-async def lock_transcript(tx: Transaction, transcript: Transcript) -> None:
-    """Serialize writers of this transcript until the transaction ends, so entries keep their order."""
-    await tx.execute(select(func.pg_advisory_xact_lock(func.hashtext("/".join(transcript)))))
-
-
-async def append_entries(
-    tx: Transaction, transcript: Transcript, entries: Sequence[TranscriptEntry]
-) -> TranscriptState:
-    """Append lines in this order; skips lines whose `uuid` is already there. Returns what was added.
-
-    Raises `AttemptOver` if the attempt that writes them is over.
-    """
-    rows = [
-        {
-            **transcript._asdict(),
-            "entry_uuid": entry.line.get("uuid"),
-            "run_id": entry.run_id,
-            "attempt": entry.attempt,
-            "entry": entry.line,
-            "objects": sorted(entry.objects) or None,
-        }
-        for entry in entries
-    ]
-    if not rows:
-        return TranscriptState()
-    insert = postgresql.insert(session_entries).on_conflict_do_nothing()
-    added = (await tx.execute(insert.returning(_entries.position, _entries.bytes), rows)).all()
-    last = max((row.position for row in added), default=0)
-    return TranscriptState(len(added), sum(row.bytes for row in added), last)
-
-
 async def transcript_state(reader: Reader, transcript: Transcript) -> TranscriptState:
     """The state of a transcript, without its subagents'."""
     statement = select(
