@@ -151,3 +151,11 @@ class StoredEntry(NamedTuple):
     entry: TranscriptEntry
     is_last: bool
     """Whether the transcript had no further line when this one was read."""
+
+
+class TurnBeginning(NamedTuple):
+    """What a turn begins with."""
+
+    has_called: bool
+    """Whether the run before it on its branch has called a model."""
+    transcript: TranscriptState

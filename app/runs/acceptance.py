@@ -94,7 +94,10 @@ class RunAcceptance:
         except NothingStored:
             return None
         if stored.conversation is not None:
-            plan = replace(plan, conversation=stored.conversation, shown_answer=posted.origin.shown_answer)
+            shown = posted.origin.shown_answer
+            # What is not shown is cut from the transcript first.
+            beginning = stored.beginning if shown is None else None
+            plan = replace(plan, conversation=stored.conversation, beginning=beginning, shown_answer=shown)
         reserved = None if stored.reserved is None else Amount(stored.reserved, 0)
         return _accepted(stored.record, plan, reserved, checked_at=checked_at)
 

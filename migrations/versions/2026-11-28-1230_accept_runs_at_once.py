@@ -60,9 +60,27 @@ END
 $$
 """
 
+# What a turn begins with that starts when it is accepted: no run before it has still to end.
+_BEGINNING_OF_TURN = """
+CREATE FUNCTION beginning_of_turn(account uuid, conversation text, session uuid, at_turn int)
+RETURNS TABLE (has_called bool, lines bigint, bytes bigint, last_position bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY SELECT
+        coalesce((SELECT coalesce((meters ->> 'sdk')::int, 0) + coalesce((meters ->> 'gateway')::int, 0) > 0
+                    FROM runs WHERE runs.account_id = account AND runs.state_key = conversation
+                                AND runs.session_id = session AND runs.turn < at_turn
+                   ORDER BY runs.turn DESC LIMIT 1), false),
+        count(*), coalesce(sum(line.bytes), 0)::bigint, coalesce(max(line.position), 0)
+        FROM session_entries AS line
+       WHERE line.project_key = account::text AND line.session_id = session::text AND line.subpath = '';
+END
+$$
+"""
+
 
 def upgrade() -> None:
     """Apply while older servers may still run: they use `unlimited_admission`, or several statements."""
     op.execute("SET LOCAL lock_timeout = '5s'")
     op.execute(_USABLE_KEY)
     op.execute(_RESERVE_AT_ONCE)
+    op.execute(_BEGINNING_OF_TURN)

@@ -16,6 +16,8 @@ from app.billing.budgets.repository import lock_credit, store_budget
 from app.billing.budgets.service import Budgets
 from app.billing.credit.ledger import CreditLedger
 from app.billing.credit.records import GrantTerms
+from app.conversations.records import TranscriptEntry, TranscriptState, TurnBeginning
+from app.conversations.sdk_store import PostgresSessionStore
 from app.ids import RunId, RunKey
 from app.platform.db import Database, NothingStored
 from app.platform.storage.repository import stored_bytes
@@ -25,6 +27,7 @@ from app.runs.records import NewRun, RunRecord
 from app.runs.repository import find_run
 from tests.factories import a_budget, a_new_turn
 from tests.integration.run_queue import Queue
+from tests.integration.statements import execute
 
 SIZE = 2
 
@@ -188,6 +191,29 @@ async def test_a_run_that_is_not_stored_takes_no_turn(
     assert await accepted(queue, queue.new(key, run_id), **{**of_chat(), **given}) is None
 
     assert await turns_of(queue) == [1]
+
+
+async def test_a_turn_that_starts_at_once_knows_what_it_begins_with(
+    database: Database, key: KeyRecord
+) -> None:
+    queue, store = Queue(database, DispatchLimits(100)), PostgresSessionStore(database)
+    first = await accepted(queue, queue.new(key, "one", starts_at_once=True), **of_chat())
+    waiting = await accepted(queue, queue.new(key, "two", starts_at_once=True), **of_chat())
+    assert first is not None
+    assert first.conversation is not None
+    assert first.beginning == TurnBeginning(has_called=False, transcript=TranscriptState())
+    assert waiting is not None
+    assert waiting.beginning is None
+
+    line = TranscriptEntry({"type": "user", "uuid": "u1", "text": "go"}, "one", 0)
+    state = await store.add(first.conversation.transcript, [line])
+    ended = """UPDATE runs SET status = 'succeeded', meters = '{"sdk": 1}', held_for = NULL"""
+    await execute(database, ended)
+    third = await accepted(queue, queue.new(key, "three", starts_at_once=True), **of_chat())
+
+    assert third is not None
+    assert third.beginning == TurnBeginning(has_called=True, transcript=state)
+    assert state.lines == 1
 
 
 async def test_turns_that_are_taken_at_the_same_time_are_numbered_in_their_order(

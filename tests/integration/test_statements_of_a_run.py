@@ -12,7 +12,7 @@ from app.simulator.script import ApiRequest, Reply, Text
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import WorldOf, a_request
 
-ROUND_TRIPS = {"alone": 4, "prepaid": 8, "a turn": 10}
+ROUND_TRIPS = {"alone": 4, "prepaid": 8, "a turn": 9}
 """One reads the key, one accepts the run, one stores its receipt, one its end. A call on credit looks for
 unpriced messages and resizes the reservation; a turn reads the transcript and adds to it. Lower them with the
 numbers."""

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from app.conversations.records import Conversation, NewTurn
+from app.conversations.records import Conversation, NewTurn, TurnBeginning
 from app.runs.records import RunRecord
 
 
@@ -31,3 +31,5 @@ class StoredAtOnce(NamedTuple):
     reserved: int | None
     """Credits; None: nothing limits what the account spends."""
     conversation: Conversation | None
+    beginning: TurnBeginning | None
+    """Of a turn that starts at once."""

@@ -8,6 +8,7 @@ from sqlalchemy import (
     CTE,
     BigInteger,
     Boolean,
+    ColumnClause,
     ColumnElement,
     FromClause,
     Integer,
@@ -25,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from app.conversations.records import Conversation
+from app.conversations.records import Conversation, TranscriptState, TurnBeginning
 from app.conversations.repository import bytes_in, taking_turn
 from app.conversations.tables import sessions
 from app.platform.db import Json, NothingStored, Transaction, UtcDateTime
@@ -64,8 +65,12 @@ async def insert_run_at_once(
         raise NothingStored
     columns = row._asdict()
     reserved = columns.pop("reserved")
-    session = {name: columns.pop(label) for name, label in _OF_SESSION.items() if of_turn}
-    return StoredAtOnce(record_of(columns), reserved, Conversation(**session) if session else None)
+    if not of_turn:
+        return StoredAtOnce(record_of(columns), reserved, None, None)
+    session = {name: columns.pop(label) for name, label in _OF_SESSION.items()}
+    has_called, *state = (columns.pop(each.name) for each in _BEGINNING)
+    beginning = None if has_called is None else TurnBeginning(has_called, TranscriptState(*state))
+    return StoredAtOnce(record_of(columns), reserved, Conversation(**session), beginning)
 
 
 def _values(run: NewRun, limits: DispatchLimits) -> dict[str, Any]:
@@ -181,6 +186,10 @@ _admitted, _inserted = _inserting()
 _INSERT = select(_admitted.c.full_at, *_inserted.c).select_from(_admitted.outerjoin(_inserted, true()))
 
 _OF_SESSION = {column_.name: f"conversation_{column_.name}" for column_ in sessions.c}
+_BEGINNING: tuple[ColumnClause[Any], ...] = (
+    column("has_called", Boolean),
+    *(column(name, BigInteger) for name in ("lines", "bytes", "last_position")),
+)
 _found = func.usable_key(
     *(cast(bindparam("account_id"), Uuid), cast(bindparam("api_key_id"), Uuid)),
     *(cast(bindparam("size"), BigInteger), cast(bindparam("max_stored"), BigInteger)),
@@ -209,8 +218,10 @@ def _inserting_turn() -> Select[Any]:
     is_own = taken.c.executor == cast(bindparam("executor"), Text)
     _, inserted = _inserting(taken, fits, is_own, **of_turn)
     of_session = (column_.label(_OF_SESSION[column_.name]) for column_ in taken.c)
-    columns = (*inserted.c, *of_session, _reserving(inserted))
-    return select(*columns).select_from(taken.outerjoin(inserted, true()))
+    of_run = (inserted.c[name] for name in ("account_id", "state_key", "session_id", "turn"))
+    beginning = func.beginning_of_turn(*of_run).table_valued(*_BEGINNING)
+    found = taken.outerjoin(inserted, true()).outerjoin(beginning, inserted.c.status == "running")
+    return select(*inserted.c, *of_session, *beginning.c, _reserving(inserted)).select_from(found)
 
 
 _INSERT_ALONE, _INSERT_TURN = _inserting_alone(), _inserting_turn()
