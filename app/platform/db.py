@@ -57,12 +57,6 @@ _STATEMENT_S = 30
 _FAILING_S = 60.0
 """For so long after a statement that failed, others may fail."""
 
-_ATTEMPT_OVER = "RT001"
-"""The SQLSTATE of the function `require_attempt`."""
-
-_NOTHING_STORED = "RT002"
-"""The SQLSTATE of the function `reserve_at_once`."""
-
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -143,7 +137,8 @@ class StatementFailed(Exception):
         super().__init__(message)
 
 
-_MEANT_BY = {_ATTEMPT_OVER: AttemptOver, _NOTHING_STORED: NothingStored}
+_RAISED_BY = {"RT001": AttemptOver, "RT002": NothingStored}
+"""The SQLSTATEs of the functions `require_attempt` and `reserve_at_once`."""
 
 
 class Database:
@@ -386,12 +381,12 @@ async def _require_usable_server(connector: Connector, engine: AsyncEngine) -> N
 
 @contextmanager
 def _translate_errors(*, writes: bool = False) -> Iterator[None]:
-    """Raise `DatabaseUnavailable` for temporary errors, and `StatementFailed` for all without a meaning."""
+    """Raise `DatabaseUnavailable` for temporary errors, `StatementFailed` for those not in `_RAISED_BY`."""
     try:
         yield
     except StatementError as error:
-        if (meant := _MEANT_BY.get(sqlstate_of(error) or "")) is not None:
-            raise meant from None
+        if (raised := _RAISED_BY.get(sqlstate_of(error) or "")) is not None:
+            raise raised from None
         text_ = redacted_text(error)
         if is_temporary(error) or (writes and sqlstate_of(error) == READ_ONLY):
             raise DatabaseUnavailable.because(text_, is_away=is_away(error)) from error
