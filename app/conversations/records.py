@@ -92,6 +92,15 @@ class Conversation:
         return Transcript(str(self.account_id), str(self.session_id))
 
 
+class NewTurn(NamedTuple):
+    """A turn to take, and what the conversation begins with if there is none with this key."""
+
+    state_key: str
+    title: str | None
+    executor: str
+    session_id: UUID
+
+
 @dataclass(frozen=True, slots=True)
 class ConversationChange:
     """What changes of a conversation; None stays as it is."""
@@ -142,3 +151,11 @@ class StoredEntry(NamedTuple):
     entry: TranscriptEntry
     is_last: bool
     """Whether the transcript had no further line when this one was read."""
+
+
+class TurnBeginning(NamedTuple):
+    """What a turn begins with."""
+
+    has_called: bool
+    """Whether the run before it on its branch has called a model."""
+    transcript: TranscriptState

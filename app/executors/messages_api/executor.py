@@ -76,7 +76,7 @@ class MessagesExecutor:
         transcript = RunTranscript(self.store, plan)
         loop = self._loop(request, context, channel, transcript=transcript)
         try:
-            channel.prompts = await self.prompts.load(plan.conversation)
+            channel.prompts.continue_from(await self.prompts.load(plan.conversation))
             if not await loop.resume():
                 await transcript.load(request.messages)
             with context.control.inbox.forwarding_to(loop.waiting.add):

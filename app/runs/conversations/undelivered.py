@@ -92,7 +92,7 @@ class UndeliveredMessages:
 
     async def _find(self, conversation: Conversation, plan: RunPlan) -> list[StoredQuestion]:
         """What is stored of the messages to pass on."""
-        if conversation.turns == 1:
+        if conversation.turns == 1 or (plan.beginning is not None and plan.beginning.has_called):
             return []
         async with self.database.read() as reader:
             if await has_called_before(reader, conversation):
