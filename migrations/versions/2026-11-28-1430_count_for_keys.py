@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "a77ac4e01f6d"
-down_revision: str | None = "d8a3f16b40e7"
+down_revision: str | None = "e2b7c40d915a"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
