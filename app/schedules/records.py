@@ -6,6 +6,7 @@ from typing import Literal
 from uuid import UUID, uuid5
 
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
+from app.requests.wire_models import WireModel
 from app.schedules.cron import Timing
 from app.schedules.overlap import Overlap
 
@@ -53,6 +54,19 @@ class StoredRequest:
     """As JSON, with its files."""
 
 
+class Deployment(WireModel):
+    """What a schedule has whose runs each begin a session of Managed Agents, as its row keeps it."""
+
+    name: str
+    description: str | None = None
+    updated_at: datetime
+    archived_at: datetime | None = None
+
+    def stored(self) -> dict[str, object]:
+        """As its row keeps it."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """A schedule, without the request of its runs."""
@@ -78,11 +92,17 @@ class Schedule:
     """How many due times in a row were refused."""
     bytes: int
     created_at: datetime
+    deployment: Deployment | None
 
     @property
     def paused(self) -> bool:
         """Whether no run is started at its due times."""
         return self.paused_reason is not None
+
+    @property
+    def archived_at(self) -> datetime | None:
+        """When it was archived, for good; only deployments are."""
+        return None if self.deployment is None else self.deployment.archived_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +118,7 @@ class NewSchedule:
     creation_hash: bytes
     paused: bool
     next_at: datetime | None
+    deployment: Deployment | None
 
 
 @dataclass(frozen=True, slots=True)

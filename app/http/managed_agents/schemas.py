@@ -191,6 +191,7 @@ class Session(BaseModel):
     archived_at: Moment | None
     resources: Sequence[Mapping[str, Any]] = ()
     vault_ids: Sequence[str] = ()
+    deployment_id: str | None
     outcome_evaluations: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
@@ -211,6 +212,7 @@ class Session(BaseModel):
             created_at=conversation.created_at,
             updated_at=conversation.updated_at,
             archived_at=settings.archived_at,
+            deployment_id=conversation.deployment_id,
         )
 
 

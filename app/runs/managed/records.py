@@ -16,6 +16,9 @@ from app.requests.wire_models import WireModel
 from app.runs.records import UNFINISHED
 
 SessionStatus = Literal["running", "idle"]
+PREFIX: Final = "sesn_"
+"""How the ids of sessions begin."""
+
 Comparison: TypeAlias = Literal["gt", "gte", "lt", "lte"]
 COMPARISONS: Final[Mapping[Comparison, Callable[[Any, Any], Any]]] = {
     "gt": operator.gt,
@@ -39,6 +42,10 @@ class SessionSettings(WireModel):
     budget_usd: Decimal | None = None
     """The most that all of its runs may cost."""
     archived_at: datetime | None = None
+
+    def stored(self) -> dict[str, object]:
+        """As its conversation's row keeps it."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,7 @@ class SessionFilter:
     """Which sessions of an account are listed, and in which order; None means all."""
 
     graph_id: str | None = None
+    deployment_id: str | None = None
     created: Sequence[tuple[Comparison, datetime]] = ()
     has_archived: bool = False
     is_ascending: bool = False

@@ -31,15 +31,12 @@ from app.runs.commands.service import RunCommands
 from app.runs.conversations.repository import find_turns
 from app.runs.conversations.service import ConversationBusy, ConversationNotFound, ConversationService
 from app.runs.conversations.view import require_reading
-from app.runs.managed.records import ManagedSession, SessionFilter, SessionSettings, SessionTurn
+from app.runs.managed.records import PREFIX, ManagedSession, SessionFilter, SessionSettings, SessionTurn
 from app.runs.managed.repository import chosen_sessions, turns_in
 from app.runs.managed.turns import NewTurns
 from app.runs.records import UNFINISHED, RunRecord
 from app.runs.requests.posted import Posting
 from app.runs.service import RunService
-
-PREFIX: Final = "sesn_"
-"""How the ids of sessions begin."""
 
 _SMALLEST_USD: Final = Decimal("1e-10")
 _TRIES: Final = 16
@@ -95,7 +92,7 @@ class ManagedSessions:
             *(caller.account_id, PREFIX),
             title=title,
             executor=settings.graph_id.partition(":")[0],
-            managed=_stored(settings),
+            managed=settings.stored(),
         )
         async with self.database.transaction() as tx:
             inserted = await insert_conversation(tx, new)
@@ -144,7 +141,7 @@ class ManagedSessions:
         async with self.database.transaction() as tx:
             found = await lock_conversation(tx, caller.account_id, session_id)
             conversation, settings = await _readable(tx, caller, found)
-            managed = _stored(changed(settings))
+            managed = changed(settings).stored()
             await change_managed(tx, conversation, managed, title=title(conversation.title))
 
     async def say(
@@ -237,10 +234,6 @@ class ManagedSessions:
 
 def _settings(conversation: Conversation) -> SessionSettings:
     return SessionSettings.model_validate(conversation.managed)
-
-
-def _stored(settings: SessionSettings) -> dict[str, object]:
-    return settings.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 async def _readable(
