@@ -1,8 +1,9 @@
 """The data of schedules and of their due times."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID, uuid5
 
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
@@ -57,8 +58,8 @@ class StoredRequest:
 class Deployment(WireModel):
     """What a schedule has whose runs each begin a session of Managed Agents, as its row keeps it."""
 
-    name: str
-    description: str | None = None
+    posted: Mapping[str, Any]
+    """What its client has posted, which is shown."""
     updated_at: datetime
     archived_at: datetime | None = None
 

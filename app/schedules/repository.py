@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Text, and_, bindparam, cast, delete, func, select, text, update
+from sqlalchemy import ColumnElement, Text, and_, bindparam, cast, delete, func, select, text, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -82,9 +82,11 @@ async def find_schedule(reader: Reader, account_id: AccountId, schedule_id: str)
     return None if row is None else schedule_of(row)
 
 
-async def newest_schedules(reader: Reader, account_id: AccountId, page: PageRequest) -> list[Schedule]:
-    """A page of an account's schedules, newest first."""
-    of_account = select(*SCHEDULE_COLUMNS).where(schedules.c.account_id == account_id)
+async def newest_schedules(
+    reader: Reader, account_id: AccountId, page: PageRequest, *having: ColumnElement[bool]
+) -> list[Schedule]:
+    """A page of an account's schedules (of those with these conditions), newest first."""
+    of_account = select(*SCHEDULE_COLUMNS).where(schedules.c.account_id == account_id, *having)
     statement = page_of(of_account, page, at=schedules.c.created_at, id_=schedules.c.schedule_id)
     return [schedule_of(row) for row in (await reader.execute(statement)).mappings()]
 

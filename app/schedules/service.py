@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from app.errors import Conflict, Invalid, NotFound, Unauthenticated
+from app.errors import Conflict, NotFound, Unauthenticated
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
@@ -60,6 +60,12 @@ class TooManySchedules(Conflict):
     code = "too_many_schedules"
 
 
+class ScheduleOfDeployment(Conflict):
+    """This schedule is a deployment: change its times and request at /managed-agents/v1/deployments."""
+
+    code = "schedule_of_deployment"
+
+
 class DeploymentArchived(Conflict):
     """This deployment is archived: it cannot be changed or run any more, only deleted as a schedule."""
 
@@ -78,7 +84,6 @@ class ScheduleOrder:
 
 
 ChangeTerms = Callable[[ScheduleTerms], ScheduleTerms]
-ChangeDeployment = Callable[[Deployment], Deployment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,19 +174,17 @@ class ScheduleService:
         change: ChangeTerms,
         *,
         request: GraphRunRequest | None = None,
-        deployment: ChangeDeployment | None = None,
+        deployment: Callable[[Deployment], Deployment] | None = None,
     ) -> Schedule:
         """Change a schedule; `change` gets its current terms. What has become due by now stays due.
 
-        `deployment` changes what a deployment has besides: without it the request of one stays as it is.
-        Raises `ScheduleNotFound`, `ScopeMissing`, `StorageFull`, `GraphNotFound`, `DeploymentArchived`, and
-        `Invalid` naming the field.
+        `deployment` changes what a deployment has besides. Raises `ScheduleNotFound`, `ScopeMissing`,
+        `StorageFull`, `GraphNotFound`, `DeploymentArchived`, `ScheduleOfDeployment`, and `Invalid` naming the
+        field.
         """
         stored = None
         if request is not None:
             schedule = await self.get(caller, schedule_id)
-            if schedule.deployment is not None and deployment is None:
-                raise Invalid.field("run", "is that of a deployment: change it there")
             caller.require_reading(schedule.api_key_id)
             owner = await self._owner(schedule, caller)
             stored = await self.requests.prepare(owner, request, caller=caller)
@@ -190,6 +193,9 @@ class ScheduleService:
             async with self.database.transaction() as tx:
                 schedule = _live(await _lock(tx, caller, schedule_id))
                 terms = change(schedule.terms)
+                is_other = stored is not None or terms.timing != schedule.terms.timing
+                if schedule.deployment is not None and deployment is None and is_other:
+                    raise ScheduleOfDeployment
                 if stored is not None:
                     await self.storage.require_room(tx, caller.account_id, _growth(schedule, stored))
                 changed: dict[str, Any] = columns_of(terms)
@@ -254,17 +260,17 @@ class ScheduleService:
             raise ScheduleNotFound
         return due
 
-    async def archive(self, caller: Principal, schedule_id: str) -> None:
+    async def archive(self, caller: Principal, schedule_id: str) -> Schedule:
         """Pause a deployment for good; one that is archived stays as it is. Raises as `pause` does."""
         now = await self.firing.read_time()
         async with self.database.transaction() as tx:
             schedule = await _lock(tx, caller, schedule_id)
             if schedule.deployment is None or schedule.archived_at is not None:
-                return
+                return schedule
             if not schedule.paused:
                 await pause_schedule(tx, schedule.id, "by_request", now=now)
             archived = schedule.deployment.model_copy(update={"archived_at": now, "updated_at": now})
-            await update_schedule(tx, schedule.id, {"deployment": archived.stored()})
+            return await update_schedule(tx, schedule.id, {"deployment": archived.stored()})
 
     async def delete(self, caller: Principal, schedule_id: str) -> None:
         """Delete a schedule and its history; its runs stay. Raises `ScheduleNotFound`, `ScopeMissing`."""

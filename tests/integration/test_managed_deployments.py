@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import uuid4
@@ -19,19 +19,28 @@ from app.runs.managed.deployed import session_of
 from app.schedules.cron import Timing
 from app.schedules.deployments.repository import DeploymentRunFilter
 from app.schedules.deployments.service import (
-    Deployed,
     DeploymentChanged,
+    DeploymentOrder,
     Deployments,
-    DeploymentTerms,
     SessionDelayed,
 )
+from app.schedules.records import Schedule
 from app.schedules.service import DeploymentArchived
 from tests.e2e.stories import ASSISTANT, World, a_client
 from tests.integration.conftest import in_shared_world
 from tests.integration.run_service import a_request
-from tests.integration.schedule_server import MINUTE, NOON, OpenServer, ScheduleServer, waits_for
+from tests.integration.schedule_server import (
+    MINUTE,
+    NOON,
+    OpenServer,
+    ScheduleServer,
+    SetClock,
+    waits_for,
+)
 from tests.integration.statements import rows
+from tests.integration.test_http_storage import outcome
 from tests.integration.test_managed_sessions import message_of
+from tests.patience import PATIENCE_S
 
 PATH = "/managed-agents/v1/deployments"
 RUNS = "/managed-agents/v1/deployment_runs"
@@ -71,12 +80,14 @@ async def test_a_deployment_is_created_changed_paused_and_archived(tenant: httpx
     renamed = {"name": "Other", "initial_events": [says("Why?")], "schedule": CRON}
     other = (await tenant.post(path, json=renamed)).json()
     paused = (await tenant.post(f"{path}/pause")).json()
-    of_paused = (await tenant.get(PATH, params={"status": "paused", "agent_id": ASSISTANT})).json()["data"]
+    of_agents = [
+        len((await tenant.get(PATH, params={"agent_id": each})).json()["data"]) for each in (ASSISTANT, "x:y")
+    ]
     unpaused = (await tenant.post(f"{path}/unpause")).json()
     pages = [(await tenant.get(PATH, params={"limit": 1})).json()]
     pages.append((await tenant.get(PATH, params={"limit": 1, "page": pages[0]["next_page"]})).json())
     archived = [(await tenant.post(f"{path}/archive")).json() for _ in range(2)]
-    left = (await tenant.get(PATH, params={"created_at[gte]": first["created_at"]})).json()["data"]
+    left = (await tenant.get(PATH)).json()["data"]
     everything = (await tenant.get(PATH, params={"include_archived": True})).json()["data"]
     refused = [await tenant.post(f"{path}{end}", json={}) for end in ("", "/unpause", "/run")]
     refused.append(await tenant.post(f"/v1/schedules/{first['id']}/resume"))
@@ -84,8 +95,7 @@ async def test_a_deployment_is_created_changed_paused_and_archived(tenant: httpx
 
     assert (first["status"], first["paused_reason"], first["budget"]) == ("active", None, BUDGET)
     assert first["agent"] == {"type": "agent", "id": ASSISTANT, "version": 1}
-    texts = [{"type": "text", "text": "What changed?"}, {"type": "text", "text": "Be brief."}]
-    assert first["initial_events"] == [{"type": "user.message", "content": texts}]
+    assert first["initial_events"] == NEW["initial_events"]
     assert (first["metadata"], first["description"]) == ({"a": "1", "b": "2"}, "Daily")
     upcoming = first["schedule"].pop("upcoming_runs_at")
     assert first["schedule"] == {**CRON, "last_run_at": None}
@@ -103,7 +113,7 @@ async def test_a_deployment_is_created_changed_paused_and_archived(tenant: httpx
     assert other["schedule"]["upcoming_runs_at"] == upcoming
     assert (paused["status"], paused["paused_reason"]) == ("paused", {"type": "manual"})
     assert paused["schedule"]["upcoming_runs_at"] == upcoming
-    assert [each["id"] for each in of_paused] == [first["id"]]
+    assert of_agents == [2, 0]
     assert (unpaused["status"], unpaused["paused_reason"]) == ("active", None)
     assert [each["id"] for page in pages for each in page["data"]] == [manual["id"], first["id"]]
     assert pages[1]["next_page"] is None
@@ -126,7 +136,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "environment_id": {"environment_id": "env_other"},
     "initial_events": {"initial_events": []},
     "initial_events: must hold": {"initial_events": [says(" ")]},
-    "initial_events: must not have more": {"initial_events": [says("x" * 40_000), says("x" * 40_000)]},
+    "initial_events: must not have more": {"initial_events": [says("x" * 20_000), says("x" * 20_000)]},
     "initial_events.0.type": {"initial_events": [{"type": "user.define_outcome", "description": "x"}]},
     "initial_events.0.content.0": {"initial_events": [{"type": "user.message", "content": [IMAGE]}]},
     "resources": {"resources": [{"type": "file", "file_id": "x"}]},
@@ -161,19 +171,22 @@ async def test_what_is_no_deployment_and_what_cannot_be_asked_is_refused(tenant:
     unknown += [await tenant.get(f"{RUNS}/drun_{uuid4()}"), await tenant.get(f"{RUNS}/x")]
     unknown.append(await tenant.post(PATH, json={**NEW, "agent": "messages:none"}))
     invalid = {
-        "status": await tenant.get(PATH, params={"status": "paused", "include_archived": True}),
+        "status": await tenant.get(PATH, params={"status": "paused"}),
         "page": await tenant.get(PATH, params={"page": "x"}),
         "order": await tenant.get(RUNS, params={"order": "asc"}),
         "name": await tenant.post(f"{PATH}/{deployment['id']}", json={"name": None}),
     }
-    other_run = await tenant.patch(f"/v1/schedules/{deployment['id']}", json={"run": run})
+    schedule = f"/v1/schedules/{deployment['id']}"
+    others = [await tenant.patch(schedule, json=each) for each in ({"run": run}, {"cron": "@daily"})]
+    skipping = await tenant.patch(schedule, json={"overlap": "skip"})
     plain = (await tenant.get("/v1/schedules/plain")).json()
 
     assert [message_of(each)[:2] for each in unknown] == [(404, "not_found_error")] * 7
     assert plain["paused"] is False
     assert {field: message_of(each)[0] for field, each in invalid.items()} == dict.fromkeys(invalid, 400)
     assert all(field in message_of(each)[2] for field, each in invalid.items())
-    assert (other_run.status_code, other_run.json()["errors"][0]["field"]) == (422, "run")
+    assert [outcome(each) for each in others] == [(409, "schedule_of_deployment")] * 2
+    assert skipping.json()["overlap"] == "skip"
 
 
 @in_shared_world
@@ -204,13 +217,13 @@ async def test_deployments_of_other_keys_are_changed_by_those_who_may_read_them(
     assert (kept["name"], kept["status"]) == ("Mine", "active")
 
 
-def a_deployment(cron: str = "* * * * *", **fields: Any) -> DeploymentTerms:
-    return DeploymentTerms("Report", None, Timing(cron), a_request(prompt="Report!", **fields))
+def an_order(cron: str = "* * * * *", name: str = "Report", **fields: Any) -> DeploymentOrder:
+    return DeploymentOrder({"name": name}, Timing(cron), a_request(prompt="Report!", **fields))
 
 
-async def decided(server: ScheduleServer, deployed: Deployed | None = None) -> list[tuple[str, str]]:
+async def decided(server: ScheduleServer, deployed: Schedule | None = None) -> list[tuple[str, str]]:
     """The runs of deployments, oldest first: their ids and outcomes."""
-    chosen = DeploymentRunFilter(deployment_id=None if deployed is None else deployed.schedule.schedule_id)
+    chosen = DeploymentRunFilter(deployment_id=None if deployed is None else deployed.schedule_id)
     found, _ = await Deployments(server.service).runs(server.owner, chosen, PageRequest(100))
     return [(each.due.run_id, each.due.outcome) for each in reversed(found)]
 
@@ -223,7 +236,7 @@ async def test_each_due_time_begins_one_session_whose_budget_is_its_own(
     go_on = asyncio.Event()
     async with open_server(waits_for(go_on)) as server, open_server() as second:
         deployments = Deployments(server.service)
-        deployed = await deployments.create(server.owner, a_deployment(limits=limits, metadata=metadata))
+        deployed = await deployments.create(server.owner, an_order(limits=limits, metadata=metadata))
         for minute in (1, 2):
             server.clock.now = second.clock.now = NOON + minute * MINUTE
             await asyncio.gather(server.pass_once(), second.pass_once())
@@ -243,19 +256,19 @@ async def test_each_due_time_begins_one_session_whose_budget_is_its_own(
     assert {run.state_key for run in runs} == {session_of(run_id) for run_id, _ in outcomes}
     assert {row.state_key for row in sessions} == {run.state_key for run in runs}
     assert [row.turns for row in sessions] == [1, 1]
-    assert {row.deployment_id for row in sessions} == {deployed.schedule.schedule_id}
+    assert {row.deployment_id for row in sessions} == {deployed.schedule_id}
     settings = sessions[0].managed
     assert (settings["budgetUsd"], settings["metadata"]) == ("2.50", {"team": "a"})
-    assert settings["apiKeyId"] == str(deployed.schedule.api_key_id)
+    assert settings["apiKeyId"] == str(deployed.api_key_id)
 
 
 async def test_a_start_that_is_repeated_begins_no_second_session(
     open_server: OpenServer, database: Database
 ) -> None:
     async with open_server() as server:
-        deployed = await Deployments(server.service).create(server.owner, a_deployment())
+        deployed = await Deployments(server.service).create(server.owner, an_order())
         server.clock.now = NOON + MINUTE
-        (claimed,) = await server.firing.take(deployed.schedule.id) or []
+        (claimed,) = await server.firing.take(deployed.id) or []
         await server.firing._start_run(claimed)
         await server.firing.start(claimed)
         await server.ended()
@@ -271,12 +284,10 @@ async def test_a_refused_due_time_leaves_no_session_and_says_why(
 ) -> None:
     async with open_server() as server:
         deployments = Deployments(server.service)
-        deployed = await deployments.create(server.owner, a_deployment())
+        deployed = await deployments.create(server.owner, an_order())
         await server.core.process.ledger.change_mode(server.owner.account_id, "prepaid")
         await server.at(NOON + MINUTE)
-        found, _ = await deployments.runs(
-            server.owner, DeploymentRunFilter(has_error=True, trigger="cron"), PageRequest(10)
-        )
+        found, _ = await deployments.runs(server.owner, DeploymentRunFilter(has_error=True), PageRequest(10))
         none, _ = await deployments.runs(server.owner, DeploymentRunFilter(has_error=False), PageRequest(10))
         one = await deployments.find_run(server.owner, found[0].due.run_id)
     sessions = await rows(database, "SELECT state_key FROM sessions")
@@ -284,23 +295,23 @@ async def test_a_refused_due_time_leaves_no_session_and_says_why(
     assert [(each.due.outcome, each.due.error) for each in found] == [("refused", "insufficient_credits")]
     assert (none, list(sessions)) == ([], [])
     assert one == found[0]
-    assert one.deployment_id == deployed.schedule.schedule_id
+    assert one.deployment_id == deployed.schedule_id
 
 
 async def test_one_without_a_schedule_is_run_by_clients_only(open_server: OpenServer) -> None:
     async with open_server() as server:
         deployments = Deployments(server.service)
-        deployed = await deployments.create(server.owner, a_deployment(""))
-        name = deployed.schedule.schedule_id
+        deployed = await deployments.create(server.owner, an_order(""))
+        name = deployed.schedule_id
         await server.at(NOON + timedelta(days=400))
         run = await deployments.run(server.owner, name)
-        await deployments.pause(server.owner, name)
+        await server.service.pause(server.owner, name)
         paused = await deployments.run(server.owner, name)
-        resumed = await deployments.unpause(server.owner, name)
+        resumed = await server.service.resume(server.owner, name)
         await server.ended()
         outcomes = await decided(server)
 
-    assert (deployed.schedule.next_at, resumed.schedule.next_at) == (None, None)
+    assert (deployed.next_at, resumed.next_at) == (None, None)
     assert [run.due.trigger, paused.due.trigger] == ["request", "request"]
     assert outcomes == [(run.due.run_id, "started"), (paused.due.run_id, "started")]
 
@@ -309,8 +320,8 @@ async def test_a_session_that_cannot_begin_for_the_moment_is_begun_later(open_se
     go_on = asyncio.Event()
     async with open_server(waits_for(go_on), places=1, queued=0) as server:
         deployments = Deployments(server.service)
-        deployed = await deployments.create(server.owner, a_deployment(""))
-        name = deployed.schedule.schedule_id
+        deployed = await deployments.create(server.owner, an_order(""))
+        name = deployed.schedule_id
         await deployments.run(server.owner, name)
         with pytest.raises(SessionDelayed):
             await deployments.run(server.owner, name)
@@ -325,33 +336,44 @@ async def test_a_session_that_cannot_begin_for_the_moment_is_begun_later(open_se
     assert [outcome for _, outcome in after] == ["started", "started"]
 
 
+class MeetingClock(SetClock):
+    """Those who read it first wait for each other, if there is somewhere to meet."""
+
+    meeting: asyncio.Barrier | None = None
+
+    async def read(self) -> datetime:
+        if self.meeting is not None:
+            async with asyncio.timeout(PATIENCE_S):
+                await self.meeting.wait()
+            self.meeting = None
+        return self.now
+
+
 async def test_an_archived_one_begins_nothing_and_two_changes_at_once_are_one(
     open_server: OpenServer,
 ) -> None:
-    async with open_server() as server:
+    clock = MeetingClock()
+    async with open_server(clock=clock) as server:
         deployments = Deployments(server.service)
-        deployed = await deployments.create(server.owner, a_deployment())
-        name = deployed.schedule.schedule_id
+        deployed = await deployments.create(server.owner, an_order())
+        name = deployed.schedule_id
 
-        def late(terms: DeploymentTerms) -> DeploymentTerms:
-            server.clock.go_on(timedelta(seconds=1))
-            return terms
+        async def renamed(name_: str) -> Schedule:
+            def change(_posted: object) -> DeploymentOrder:
+                clock.go_on(timedelta(seconds=1))
+                return an_order(name=name_)
 
-        async def renamed(name_: str) -> Deployed:
-            return await deployments.change(
-                server.owner,
-                name,
-                lambda terms: late(DeploymentTerms(name_, None, terms.timing, terms.request)),
-            )
+            return await deployments.change(server.owner, name, change)
 
+        clock.meeting = asyncio.Barrier(2)
         results = await asyncio.gather(*map(renamed, ("One", "Two")), return_exceptions=True)
-        await deployments.archive(server.owner, name)
+        await server.service.archive(server.owner, name)
         await server.at(NOON + 10 * MINUTE)
         with pytest.raises(DeploymentArchived):
             await deployments.run(server.owner, name)
         outcomes = await decided(server)
 
-    changed = [each for each in results if isinstance(each, Deployed)]
+    changed = [each for each in results if isinstance(each, Schedule)]
     assert len(changed) == 1
-    assert [type(each) for each in results if not isinstance(each, Deployed)] == [DeploymentChanged]
+    assert [type(each) for each in results if not isinstance(each, Schedule)] == [DeploymentChanged]
     assert outcomes == []

@@ -240,14 +240,11 @@ class ChangedAgent(ManagedInput):
     tools: list[CustomTool]
 
 
-MetadataPatch: TypeAlias = Annotated[dict[str, str | None], Field(max_length=32)]
-
-
 class ChangedSession(ManagedInput):
     """What of a session changes; what is left out stays."""
 
     title: _Title | None = None
-    metadata: MetadataPatch | None = None
+    metadata: Annotated[dict[str, str | None], Field(max_length=32)] | None = None
     """A name with null is deleted."""
     budget: BudgetLimit | None = None
     """Null: none any more."""
@@ -265,7 +262,7 @@ class ChangedSession(ManagedInput):
         return settings.model_copy(update=changes)
 
 
-def patched(metadata: Mapping[str, str], patch: Mapping[str, str | None]) -> dict[str, str]:
+def patched(metadata: Mapping[str, str], patch: Mapping[str, str | None]) -> Mapping[str, str]:
     """The metadata with these changes, of which null deletes; raises `Invalid`."""
     found = {name: value for name, value in {**metadata, **patch}.items() if value is not None}
     try:

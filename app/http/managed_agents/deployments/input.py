@@ -1,44 +1,51 @@
 """The bodies that clients post for deployments, and what our schedules have of them; pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, ValidationError
 
 from app.errors import Invalid
 from app.http.managed_agents.input import (
     MOST_EVENTS,
     BudgetLimit,
     ManagedInput,
-    MetadataPatch,
     NotServed,
     TextBlock,
     patched,
 )
 from app.http.parameters import StorableText
+from app.platform.serialization.mistakes import problem_of
 from app.requests.attribution import Metadata
 from app.requests.messages import Message, TextPart, is_blank_content
 from app.requests.runs import GraphRunRequest, RunLimits
 from app.schedules.cron import MAX_CRON_CHARS, Timing
-from app.schedules.deployments.service import DeploymentTerms
+from app.schedules.deployments.service import DeploymentOrder
 
-_MOST_CHARS: Final = 65_536
+_MOST_CHARS: Final = 32_768
 """Of all initial events: lists show them."""
 
 _FIELDS: Final = {"cron": "schedule.expression", "timeZone": "schedule.timezone", "run": "agent"}
-"""What is a field of ours, by that of theirs."""
+"""Theirs, by the first part of ours."""
 
-Name = Annotated[StorableText, Field(max_length=256)]
-Description = Annotated[str, Field(max_length=2_048, pattern=r"^[^\x00]*$")]
+_Name = Annotated[StorableText, Field(max_length=256)]
+_Description = Annotated[str, Field(max_length=2_048, pattern=r"^[^\x00]*$")]
 
 
 class DeployedAgent(ManagedInput):
     """A graph; its deployment has nothing in place of what the graph has."""
 
-    type: Literal["agent"]
-    id: str
-    version: Literal[1] | None = None
+    type: Literal["agent"] = "agent"
+    id: Annotated[str, Field(max_length=200)]
+    version: Literal[1] = 1
+
+
+def _agent_of(given: object) -> object:
+    return {"id": given} if isinstance(given, str) else given
+
+
+_Agent = Annotated[DeployedAgent, BeforeValidator(_agent_of, json_schema_input_type=str | DeployedAgent)]
 
 
 class CronSchedule(ManagedInput):
@@ -56,82 +63,71 @@ class DeployedMessage(ManagedInput):
     content: Annotated[list[TextBlock], Field(min_length=1)]
 
 
-DeployedMessages = Annotated[list[DeployedMessage], Field(min_length=1, max_length=MOST_EVENTS)]
-Agent = Annotated[str, Field(max_length=200)] | DeployedAgent
+_Messages = Annotated[list[DeployedMessage], Field(min_length=1, max_length=MOST_EVENTS)]
 
 
 class NewDeployment(ManagedInput):
     """A deployment to create."""
 
-    name: Name
-    agent: Agent
+    name: _Name
+    agent: _Agent
     environment_id: Literal["env_default"]
-    initial_events: DeployedMessages
-    description: Description | None = None
+    initial_events: _Messages
+    description: _Description | None = None
     schedule: CronSchedule | None = None
+    """Null: only clients begin its sessions."""
     budget: BudgetLimit | None = None
+    """Of each session."""
     metadata: Annotated[Metadata, Field(default_factory=dict)]
     resources: NotServed | None = None
     vault_ids: NotServed | None = None
 
     @property
-    def terms(self) -> DeploymentTerms:
-        """As ours; raises `Invalid`."""
+    def order(self) -> DeploymentOrder:
+        """What its schedule has; all messages are the one message of a run. Raises `Invalid`."""
+        blocks = [block for event in self.initial_events for block in event.content]
+        parts = [TextPart(type="text", text=block.text) for block in blocks]
+        if is_blank_content(parts):
+            raise Invalid.field("initial_events", "must hold a text that is not blank")
+        if sum(block.chars for block in blocks) > _MOST_CHARS:
+            raise Invalid.field("initial_events", f"must not have more than {_MOST_CHARS} characters")
+        limits, cron = RunLimits(), self.schedule
+        if self.budget is not None:
+            limits = RunLimits.of(max_budget_usd=self.budget.max_list_cost.usd, cover_calls=True)
         request = GraphRunRequest.of(
-            graph_id=_graph(self.agent),
-            messages=[_message(self.initial_events)],
+            graph_id=self.agent.id,
+            messages=[Message.of(role="user", content=parts)],
             metadata=dict(self.metadata) or None,
-            limits=_limits(self.budget),
+            limits=limits,
         )
-        return DeploymentTerms(self.name, self.description or None, _timing(self.schedule), request)
-
-
-_STAYS: Final = ("name", "agent", "environment_id", "initial_events")
+        timing = Timing("") if cron is None else Timing(cron.expression, cron.timezone)
+        return DeploymentOrder(self.model_dump(mode="json"), timing, request)
 
 
 class ChangedDeployment(ManagedInput):
     """What of a deployment changes; what is left out stays."""
 
-    name: Name | None = None
-    agent: Agent | None = None
+    name: _Name | None = None
+    agent: _Agent | None = None
     environment_id: Literal["env_default"] | None = None
-    initial_events: DeployedMessages | None = None
-    description: Description | None = None
+    initial_events: _Messages | None = None
+    description: _Description | None = None
     schedule: CronSchedule | None = None
-    """Null: only clients begin its sessions."""
     budget: BudgetLimit | None = None
-    """Null: none any more."""
-    metadata: MetadataPatch | None = None
+    metadata: Annotated[dict[str, str | None], Field(max_length=32)] | None = None
     """A name with null is deleted."""
     resources: NotServed | None = None
     vault_ids: NotServed | None = None
 
-    @field_validator(*_STAYS)
-    @classmethod
-    def _is_something(cls, value: object) -> object:
-        # Validators run only for fields that were sent.
-        if value is None:
-            raise ValueError("must not be null")
-        return value
-
-    def applied_to(self, terms: DeploymentTerms) -> DeploymentTerms:
-        """The terms with these changes; raises `Invalid`."""
-        sent, request = self.model_fields_set, terms.request
-        changes: dict[str, Any] = {}
-        if self.agent is not None:
-            changes["graph_id"] = _graph(self.agent)
-        if self.initial_events is not None:
-            changes["messages"] = [_message(self.initial_events)]
-        if "budget" in sent:
-            changes["limits"] = _limits(self.budget)
-        if self.metadata is not None:
-            changes["metadata"] = patched(request.metadata or {}, self.metadata) or None
-        return DeploymentTerms(
-            name=self.name or terms.name,
-            description=(self.description or None) if "description" in sent else terms.description,
-            timing=_timing(self.schedule) if "schedule" in sent else terms.timing,
-            request=request.model_copy(update=changes),
-        )
+    def applied_to(self, posted: Mapping[str, Any]) -> DeploymentOrder:
+        """The deployment with these changes; raises `Invalid`."""
+        sent = self.model_dump(mode="json", exclude_unset=True)
+        metadata = patched(posted["metadata"], self.metadata or {})
+        try:
+            return NewDeployment.model_validate({**posted, **sent, "metadata": metadata}).order
+        except ValidationError as error:
+            fault = error.errors()[0]
+            raise Invalid.field(".".join(map(str, fault["loc"])), problem_of(fault)) from error
 
 
 @contextmanager
@@ -140,32 +136,7 @@ def naming_their_fields() -> Iterator[None]:
     try:
         yield
     except Invalid as error:
-        fault = error.errors[0] if error.errors else None
-        if fault is None or (field := _FIELDS.get(fault.field.partition(".")[0])) is None:
+        name = error.errors[0].field.partition(".")[0] if error.errors else ""
+        if name not in _FIELDS:
             raise
-        raise Invalid.field(field, fault.message) from error
-
-
-def _graph(agent: str | DeployedAgent) -> str:
-    return agent if isinstance(agent, str) else agent.id
-
-
-def _timing(schedule: CronSchedule | None) -> Timing:
-    return Timing("") if schedule is None else Timing(schedule.expression, schedule.timezone)
-
-
-def _limits(budget: BudgetLimit | None) -> RunLimits:
-    if budget is None:
-        return RunLimits()
-    return RunLimits.of(max_budget_usd=budget.max_list_cost.usd, cover_calls=True)
-
-
-def _message(events: list[DeployedMessage]) -> Message:
-    """All of them as the one message of a run."""
-    blocks = [block for event in events for block in event.content]
-    parts = [TextPart(type="text", text=block.text) for block in blocks]
-    if is_blank_content(parts):
-        raise Invalid.field("initial_events", "must hold a text that is not blank")
-    if sum(block.chars for block in blocks) > _MOST_CHARS:
-        raise Invalid.field("initial_events", f"must not have more than {_MOST_CHARS} characters")
-    return Message.of(role="user", content=parts)
+        raise Invalid.field(_FIELDS[name], error.errors[0].message) from error

@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from fastapi import APIRouter, Depends, Path, Query
 
@@ -15,17 +15,16 @@ from app.http.managed_agents.deployments.schemas import RUN_PREFIX, ManagedDeplo
 from app.http.managed_agents.errors import PATH
 from app.http.managed_agents.routes import MOST
 from app.http.managed_agents.schemas import ManagedPage
-from app.http.managed_agents.session_routes import Moments
 from app.http.parameters import StorableText
 from app.ids import RUN_ID_PATTERN
 from app.platform.pagination import PageRequest
-from app.schedules.deployments.repository import DeploymentFilter, DeploymentRunFilter
-from app.schedules.deployments.service import Deployed, DeploymentNotFound, DeploymentRunNotFound, Deployments
-from app.schedules.records import Trigger
+from app.schedules.deployments.repository import DeploymentRunFilter
+from app.schedules.deployments.service import DeploymentRunNotFound, Deployments
+from app.schedules.records import Schedule
+from app.schedules.service import ScheduleNotFound
 
 _DEFAULT: Final = 20
 _MOST_RUNS: Final = 1000
-_TRIGGERS: Final[dict[str, Trigger]] = {"schedule": "cron", "manual": "request"}
 
 router = APIRouter(
     route_class=CheckedRoute,
@@ -41,13 +40,6 @@ runs_router = APIRouter(
 )
 
 
-async def _deployment_id(deployment_id: Annotated[str, Path(alias="deploymentId")]) -> str:
-    # PostgreSQL would reject some malformed ids.
-    if not re.fullmatch(RUN_ID_PATTERN, deployment_id):
-        raise DeploymentNotFound
-    return deployment_id
-
-
 async def _run_id(deployment_run_id: Annotated[str, Path(alias="deploymentRunId")]) -> str:
     run_id = deployment_run_id.removeprefix(RUN_PREFIX)
     if run_id == deployment_run_id or not re.fullmatch(RUN_ID_PATTERN, run_id):
@@ -60,7 +52,7 @@ async def _deployments(services: ServicesDep) -> Deployments:
 
 
 DeploymentsDep: TypeAlias = Annotated[Deployments, Depends(_deployments)]
-DeploymentId: TypeAlias = Annotated[str, Depends(_deployment_id)]
+DeploymentId: TypeAlias = Annotated[str, Path(alias="deploymentId", pattern=RUN_ID_PATTERN)]
 NextPage: TypeAlias = Annotated[str | None, Query(description="The `next_page` of the page before.")]
 
 
@@ -70,31 +62,23 @@ async def create_managed_deployment(
 ) -> ManagedDeployment:
     """A schedule whose runs each begin a session, with the caller's key."""
     with naming_their_fields():
-        return _shown(await deployments.create(caller, body.terms))
+        return _shown(await deployments.create(caller, body.order))
 
 
 @router.get("", summary="List deployments")
 async def list_managed_deployments(
     deployments: DeploymentsDep,
     caller: RunReader,
-    created: Moments,
     agent_id: StorableText | None = None,
-    status: Literal["active", "paused"] | None = None,
     limit: Annotated[int, Query(ge=1, le=MOST)] = _DEFAULT,
     page: NextPage = None,
     *,
     include_archived: bool = False,
 ) -> ManagedPage[ManagedDeployment]:
     """Those of the key's account, newest first."""
-    if status is not None and include_archived:
-        raise Invalid.field("status", "cannot be combined with include_archived")
-    chosen = DeploymentFilter(
-        graph_id=agent_id,
-        is_paused=None if status is None else status == "paused",
-        has_archived=include_archived,
-        created=tuple(created.items()),
+    found, cursor = await deployments.page(
+        caller, _page_of(limit, page), graph_id=agent_id, has_archived=include_archived
     )
-    found, cursor = await deployments.page(caller, chosen, _page_of(limit, page))
     return ManagedPage(data=[_shown(each) for each in found], next_page=cursor)
 
 
@@ -103,7 +87,7 @@ async def get_managed_deployment(
     deployment_id: DeploymentId, deployments: DeploymentsDep, caller: RunReader
 ) -> ManagedDeployment:
     """With its next due times."""
-    return _shown(await deployments.get(caller, deployment_id))
+    return _shown(await deployments.schedules.get(caller, deployment_id))
 
 
 @router.post("/{deploymentId}", dependencies=[large_body], summary="Change a deployment")
@@ -120,7 +104,7 @@ async def pause_managed_deployment(
     deployment_id: DeploymentId, deployments: DeploymentsDep, caller: Writer
 ) -> ManagedDeployment:
     """Begin no session at its due times. Sessions that have begun go on."""
-    return _shown(await deployments.pause(caller, deployment_id))
+    return _shown(await deployments.after(deployments.schedules.pause, caller, deployment_id))
 
 
 @router.post("/{deploymentId}/unpause", summary="Unpause a deployment")
@@ -128,7 +112,7 @@ async def unpause_managed_deployment(
     deployment_id: DeploymentId, deployments: DeploymentsDep, caller: Writer
 ) -> ManagedDeployment:
     """Go on with the next due time. If its key was revoked, it uses the caller's key from now on."""
-    return _shown(await deployments.unpause(caller, deployment_id))
+    return _shown(await deployments.after(deployments.schedules.resume, caller, deployment_id))
 
 
 @router.post("/{deploymentId}/archive", summary="Archive a deployment")
@@ -136,7 +120,7 @@ async def archive_managed_deployment(
     deployment_id: DeploymentId, deployments: DeploymentsDep, caller: Writer
 ) -> ManagedDeployment:
     """For good: it begins no session any more, and is listed with `include_archived` only."""
-    return _shown(await deployments.archive(caller, deployment_id))
+    return _shown(await deployments.after(deployments.schedules.archive, caller, deployment_id))
 
 
 @router.post("/{deploymentId}/run", summary="Begin a session of a deployment now")
@@ -151,21 +135,14 @@ async def run_managed_deployment(
 async def list_managed_deployment_runs(
     deployments: DeploymentsDep,
     caller: RunReader,
-    created: Moments,
     deployment_id: StorableText | None = None,
-    trigger_type: Literal["schedule", "manual"] | None = None,
     limit: Annotated[int, Query(ge=1, le=_MOST_RUNS)] = _DEFAULT,
     page: NextPage = None,
     *,
     has_error: bool | None = None,
 ) -> ManagedPage[ManagedDeploymentRun]:
     """Due times that are decided, newest first: the latest 1000 of each deployment, of the last 90 days."""
-    chosen = DeploymentRunFilter(
-        deployment_id=deployment_id,
-        trigger=None if trigger_type is None else _TRIGGERS[trigger_type],
-        has_error=has_error,
-        created=tuple(created.items()),
-    )
+    chosen = DeploymentRunFilter(deployment_id=deployment_id, has_error=has_error)
     found, cursor = await deployments.runs(caller, chosen, _page_of(limit, page))
     return ManagedPage(data=[ManagedDeploymentRun.of(each) for each in found], next_page=cursor)
 
@@ -178,8 +155,10 @@ async def get_managed_deployment_run(
     return ManagedDeploymentRun.of(await deployments.find_run(caller, run_id))
 
 
-def _shown(deployed: Deployed) -> ManagedDeployment:
-    return ManagedDeployment.of(deployed, datetime.now(UTC))
+def _shown(schedule: Schedule) -> ManagedDeployment:
+    if schedule.deployment is None:
+        raise ScheduleNotFound
+    return ManagedDeployment.of(schedule, schedule.deployment, datetime.now(UTC))
 
 
 def _page_of(limit: int, page: str | None) -> PageRequest:

@@ -6,14 +6,12 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel
 
-from app.http.managed_agents.input import ENVIRONMENT
-from app.http.managed_agents.schemas import Limit, ListCost
+from app.http.managed_agents.deployments.input import DeployedAgent
+from app.http.managed_agents.input import BudgetLimit
 from app.http.response_model import Moment
-from app.requests.runs import GraphRunRequest
 from app.runs.managed.deployed import session_of
 from app.schedules.deployments.repository import DeploymentRun
-from app.schedules.deployments.service import Deployed
-from app.schedules.records import Schedule, ScheduledRun
+from app.schedules.records import Deployment, Schedule, ScheduledRun
 
 RUN_PREFIX: Final = "drun_"
 """How the ids of the runs of deployments begin; the id of our run follows."""
@@ -27,14 +25,6 @@ _KINDS: Final = {
     "overloaded": "session_rate_limited_error",
 }
 """The types of errors that their clients know; all other refusals are `session_creation_rejected_error`."""
-
-
-class DeployedAgentReference(BaseModel):
-    """A graph."""
-
-    type: Literal["agent"] = "agent"
-    id: str
-    version: Literal[1] = 1
 
 
 class DeploymentSchedule(BaseModel):
@@ -69,42 +59,36 @@ class ManagedDeployment(BaseModel):
     id: str
     name: str
     description: str | None
-    agent: DeployedAgentReference
-    environment_id: Literal["env_default"] = ENVIRONMENT
+    agent: DeployedAgent
+    environment_id: Literal["env_default"]
     initial_events: Sequence[Mapping[str, Any]]
-    """One message, of all that were sent."""
     metadata: Mapping[str, str]
-    budget: Limit | None
+    budget: BudgetLimit | None
     schedule: DeploymentSchedule | None
     status: Literal["active", "paused"]
     paused_reason: Mapping[str, Any] | None
-    resources: Sequence[Mapping[str, Any]] = ()
-    vault_ids: Sequence[str] = ()
+    resources: Sequence[Mapping[str, Any]]
+    vault_ids: Sequence[str]
     created_at: Moment
     updated_at: Moment
     archived_at: Moment | None
 
     @classmethod
-    def of(cls, deployed: Deployed, now: datetime) -> Self:
-        """Build from a deployment."""
-        schedule, request, named = deployed.schedule, deployed.request, deployed.deployment
-        budget = request.limits.max_budget_usd
-        is_paused = schedule.paused and schedule.archived_at is None
-        return cls(
-            id=schedule.schedule_id,
-            name=named.name,
-            description=named.description,
-            agent=DeployedAgentReference(id=schedule.summary.graph_id),
-            initial_events=[_message_of(request)],
-            metadata=request.metadata or {},
-            budget=None if budget is None else Limit(max_list_cost=ListCost.of(budget)),
-            schedule=DeploymentSchedule.of(schedule, now),
-            status="paused" if is_paused else "active",
-            paused_reason=_reason_of(schedule) if is_paused else None,
-            created_at=schedule.created_at,
-            updated_at=max(named.updated_at, schedule.paused_at or named.updated_at),
-            archived_at=named.archived_at,
-        )
+    def of(cls, schedule: Schedule, deployment: Deployment, now: datetime) -> Self:
+        """Build from a schedule and what it has as a deployment."""
+        is_paused = schedule.paused and deployment.archived_at is None
+        computed = {
+            "id": schedule.schedule_id,
+            "schedule": DeploymentSchedule.of(schedule, now),
+            "status": "paused" if is_paused else "active",
+            "paused_reason": _reason_of(schedule) if is_paused else None,
+            "resources": (),
+            "vault_ids": (),
+            "created_at": schedule.created_at,
+            "updated_at": max(deployment.updated_at, schedule.paused_at or deployment.updated_at),
+            "archived_at": deployment.archived_at,
+        }
+        return cls.model_validate({**deployment.posted, **computed})
 
 
 class ManagedDeploymentRun(BaseModel):
@@ -113,7 +97,7 @@ class ManagedDeploymentRun(BaseModel):
     type: Literal["deployment_run"] = "deployment_run"
     id: str
     deployment_id: str
-    agent: DeployedAgentReference
+    agent: DeployedAgent
     session_id: str | None
     error: Mapping[str, str] | None
     trigger_context: Mapping[str, Any]
@@ -128,17 +112,12 @@ class ManagedDeploymentRun(BaseModel):
         return cls(
             id=f"{RUN_PREFIX}{due.run_id}",
             deployment_id=run.deployment_id,
-            agent=DeployedAgentReference(id=run.graph_id),
+            agent=DeployedAgent(id=run.graph_id),
             session_id=session_of(due.run_id) if due.outcome == "started" else None,
             error=None if due.outcome == "started" else _error_of(due),
             trigger_context={"type": "schedule", "scheduled_at": at} if is_cron else {"type": "manual"},
             created_at=due.due_at,
         )
-
-
-def _message_of(request: GraphRunRequest) -> Mapping[str, Any]:
-    texts = [part.model_dump(mode="json", include={"type", "text"}) for part in request.messages[-1].parts]
-    return {"type": "user.message", "content": texts}
 
 
 def _reason_of(schedule: Schedule) -> Mapping[str, Any]:
