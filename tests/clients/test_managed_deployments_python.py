@@ -64,8 +64,6 @@ async def test_each_due_time_is_a_session_that_can_go_on(world_of: WorldOf, data
         left = [each.id async for each in deployments.list()]
         with pytest.raises(anthropic.ConflictError):
             await deployments.run(deployment.id)
-        with pytest.raises(anthropic.NotFoundError):
-            await deployments.retrieve("depl_none")
 
     assert (due.error, due.trigger_context.type, due.agent.id) == (None, "schedule", agent)
     assert due.trigger_context.scheduled_at == moment
@@ -83,8 +81,6 @@ async def test_each_due_time_is_a_session_that_can_go_on(world_of: WorldOf, data
     receipts = [each for run in runs for each in await world.receipts(run["runId"])]
     assert after.usage.output_tokens == sum(each["outputTokens"] for each in receipts) > 0
     assert {run["metadata"]["team"] for run in runs} == {"a"}
-    limits = [run["limits"]["maxBudgetUsd"] for run in runs if run.get("limits")]
-    assert all(float(each) <= 25 for each in limits)
     assert (paused.status, paused.paused_reason.type) == ("paused", "manual")
     assert (renamed.name, renamed.metadata, renamed.schedule) == ("Other", {}, paused.schedule)
     assert (unpaused.status, unpaused.schedule.last_run_at) == ("active", moment)

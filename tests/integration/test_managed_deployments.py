@@ -17,10 +17,9 @@ from app.requests.principal import SCOPES, Scope
 from app.requests.runs import RunLimits
 from app.runs.managed.deployed import session_of
 from app.schedules.cron import Timing
-from app.schedules.deployments.repository import DeploymentRunFilter
+from app.schedules.deployments.records import DeploymentOrder, DeploymentRunFilter
 from app.schedules.deployments.service import (
     DeploymentChanged,
-    DeploymentOrder,
     Deployments,
     SessionDelayed,
 )

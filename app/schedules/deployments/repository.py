@@ -1,6 +1,6 @@
 """SQL for deployments and what became of their due times."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from sqlalchemy import ColumnElement, and_, func, select
 
@@ -8,28 +8,10 @@ from app.ids import AccountId
 from app.platform.db import Reader, json_text, page_of
 from app.platform.pagination import PageRequest
 from app.runs.tables import runs
+from app.schedules.deployments.records import DeploymentRun, DeploymentRunFilter
 from app.schedules.records import Schedule, ScheduledRun
 from app.schedules.repository import newest_schedules
 from app.schedules.tables import schedule_runs, schedules
-
-
-@dataclass(frozen=True, slots=True)
-class DeploymentRunFilter:
-    """Which due times of an account's deployments are listed; None means all."""
-
-    deployment_id: str | None = None
-    run_id: str | None = None
-    has_error: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DeploymentRun:
-    """A due time of a deployment that is decided."""
-
-    due: ScheduledRun
-    deployment_id: str
-    graph_id: str
-    """That of its run; without one, that of the deployment now."""
 
 
 async def newest_deployments(

@@ -8,14 +8,8 @@ from app.errors import Conflict, NotFound
 from app.ids import new_uuid
 from app.platform.pagination import PageRequest
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
-from app.schedules.cron import Timing
-from app.schedules.deployments.repository import (
-    DeploymentRun,
-    DeploymentRunFilter,
-    newest_deployment_runs,
-    newest_deployments,
-)
+from app.schedules.deployments.records import DeploymentOrder, DeploymentRun, DeploymentRunFilter
+from app.schedules.deployments.repository import newest_deployment_runs, newest_deployments
 from app.schedules.records import Deployment, Schedule, ScheduleTerms
 from app.schedules.service import ScheduleNotFound, ScheduleOrder, ScheduleService
 
@@ -39,15 +33,6 @@ class SessionDelayed(Conflict):
     """No session can be created now. It is tried again: what becomes of it is in the deployment's runs."""
 
     code = "session_delayed"
-
-
-@dataclass(frozen=True, slots=True)
-class DeploymentOrder:
-    """What a client has posted, and what its schedule has of it."""
-
-    posted: Mapping[str, Any]
-    timing: Timing
-    request: GraphRunRequest
 
 
 @dataclass(frozen=True, slots=True)

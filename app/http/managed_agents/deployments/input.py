@@ -21,7 +21,7 @@ from app.requests.attribution import Metadata
 from app.requests.messages import Message, TextPart, is_blank_content
 from app.requests.runs import GraphRunRequest, RunLimits
 from app.schedules.cron import MAX_CRON_CHARS, Timing
-from app.schedules.deployments.service import DeploymentOrder
+from app.schedules.deployments.records import DeploymentOrder
 
 _MOST_CHARS: Final = 32_768
 """Of all initial events: lists show them."""

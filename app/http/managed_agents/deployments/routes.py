@@ -7,7 +7,7 @@ from typing import Annotated, Final, TypeAlias
 from fastapi import APIRouter, Depends, Path, Query
 
 from app.errors import Invalid
-from app.http.admission.checks import CheckedRoute, large_body
+from app.http.admission.checks import CheckedRoute, small_body
 from app.http.anthropic.openapi import ERROR_RESPONSES
 from app.http.dependencies import RunReader, ServicesDep, Writer
 from app.http.managed_agents.deployments.input import ChangedDeployment, NewDeployment, naming_their_fields
@@ -18,7 +18,7 @@ from app.http.managed_agents.schemas import ManagedPage
 from app.http.parameters import StorableText
 from app.ids import RUN_ID_PATTERN
 from app.platform.pagination import PageRequest
-from app.schedules.deployments.repository import DeploymentRunFilter
+from app.schedules.deployments.records import DeploymentRunFilter
 from app.schedules.deployments.service import DeploymentRunNotFound, Deployments
 from app.schedules.records import Schedule
 from app.schedules.service import ScheduleNotFound
@@ -56,7 +56,7 @@ DeploymentId: TypeAlias = Annotated[str, Path(alias="deploymentId", pattern=RUN_
 NextPage: TypeAlias = Annotated[str | None, Query(description="The `next_page` of the page before.")]
 
 
-@router.post("", dependencies=[large_body], summary="Create a deployment")
+@router.post("", dependencies=[small_body], summary="Create a deployment")
 async def create_managed_deployment(
     body: NewDeployment, deployments: DeploymentsDep, caller: Writer
 ) -> ManagedDeployment:
@@ -90,7 +90,7 @@ async def get_managed_deployment(
     return _shown(await deployments.schedules.get(caller, deployment_id))
 
 
-@router.post("/{deploymentId}", dependencies=[large_body], summary="Change a deployment")
+@router.post("/{deploymentId}", dependencies=[small_body], summary="Change a deployment")
 async def change_managed_deployment(
     deployment_id: DeploymentId, body: ChangedDeployment, deployments: DeploymentsDep, caller: Writer
 ) -> ManagedDeployment:

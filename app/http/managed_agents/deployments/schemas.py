@@ -10,7 +10,7 @@ from app.http.managed_agents.deployments.input import DeployedAgent
 from app.http.managed_agents.input import BudgetLimit
 from app.http.response_model import Moment
 from app.runs.managed.deployed import session_of
-from app.schedules.deployments.repository import DeploymentRun
+from app.schedules.deployments.records import DeploymentRun
 from app.schedules.records import Deployment, Schedule, ScheduledRun
 
 RUN_PREFIX: Final = "drun_"
