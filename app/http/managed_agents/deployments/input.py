@@ -19,7 +19,7 @@ from app.http.parameters import StorableText
 from app.platform.serialization.mistakes import problem_of
 from app.requests.attribution import Metadata
 from app.requests.messages import Message, TextPart, is_blank_content
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.runs import GraphId, GraphRunRequest, RunLimits
 from app.schedules.cron import MAX_CRON_CHARS, Timing
 from app.schedules.deployments.records import DeploymentOrder
 
@@ -37,7 +37,7 @@ class DeployedAgent(ManagedInput):
     """A graph; its deployment has nothing in place of what the graph has."""
 
     type: Literal["agent"] = "agent"
-    id: Annotated[str, Field(max_length=200)]
+    id: GraphId
     version: Literal[1] = 1
 
 
