@@ -53,7 +53,7 @@ async def test_each_due_time_is_a_session_that_can_go_on(world_of: WorldOf, data
         async with await sessions.events.stream(session.id) as stream:
             await send(client, session, says("Go on."))
             rest = await until_idle(stream)
-        listed = [each async for each in sessions.events.list(session.id)]
+        listed: list[Any] = [each async for each in sessions.events.list(session.id)]
         after: Any = await sessions.retrieve(session.id)
         its = {each.id async for each in sessions.list(deployment_id=deployment.id)}
         paused: Any = await deployments.pause(deployment.id)
