@@ -48,6 +48,8 @@ class Conversation:
     """How many branches it has; known where it was looked up."""
     managed: Mapping[str, Any] | None = None
     """What the runs of a session of Managed Agents have; None of any other conversation."""
+    deployment_id: str | None = None
+    """The deployment of Managed Agents that has begun it."""
     opening: Mapping[str, Any] | None = None
     """What a client has created it with, over OpenAI's API; None of any other conversation."""
     found_in_run: RunId | None = None

@@ -127,7 +127,8 @@ async def change_managed(
 ) -> None:
     """Replace what the runs of a session of Managed Agents have."""
     is_one = _is(conversation.account_id, conversation.state_key)
-    await tx.execute(update(sessions).where(is_one).values(managed=managed, title=title))
+    values = {"managed": managed, "title": title, "deployment_id": conversation.deployment_id}
+    await tx.execute(update(sessions).where(is_one).values(values))
 
 
 async def change_opening(tx: Transaction, conversation: Conversation, opening: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from app.billing.budgets.records import Amount
 from app.billing.credit.ledger import CreditLedger
 from app.billing.token_rates.service import require_tokens
+from app.conversations.repository import change_managed
 from app.executors.port import RunPlan
 from app.ids import AccountId, ApiKeyId, RunKey
 from app.platform.db import Database, NothingStored, Transaction
@@ -137,6 +138,9 @@ class RunAcceptance:
                 )
                 turn = replace(turn, replaces=turn.replaces or origin.cancels_earlier)
                 plan = replace(plan, conversation=turn.conversation, shown_answer=origin.shown_answer)
+                if (begun := origin.begins) is not None:
+                    new_session = replace(turn.conversation, deployment_id=begun.deployment_id)
+                    await change_managed(tx, new_session, begun.managed, title=new_session.title)
                 # Before the queue and the credit of the account are locked: the same order as everywhere.
                 await request_cancels(tx, turn.to_cancel)
             if (record := await self.queue.insert(tx, replace(new, conversation=plan.conversation))) is None:

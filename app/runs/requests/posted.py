@@ -1,7 +1,8 @@
 """PostedRun: a request to start a run, before anything about it is stored."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from app.conversations.branching.records import InPlaceOf, Place
 from app.conversations.cuts.answer_cuts import ShownAnswer
@@ -21,6 +22,14 @@ class RunIdTaken(Conflict):
     code = "run_id_taken"
 
 
+class BegunSession(NamedTuple):
+    """What makes a session of Managed Agents of the conversation that a run begins."""
+
+    managed: Mapping[str, Any]
+    """What its later runs have."""
+    deployment_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class MessageOrigin:
     """How a client posted the message that a run answers."""
@@ -37,6 +46,7 @@ class MessageOrigin:
     """Whether the user has left the active runs of the conversation."""
     schemas: RunSchemas = NO_SCHEMAS
     """Those of the request that are prepared already."""
+    begins: BegunSession | None = None
 
 
 AT_THE_END = MessageOrigin()
