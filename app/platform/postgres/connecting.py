@@ -5,7 +5,9 @@ statements are prepared under a name only where no pooler is: see docs/decisions
 """
 
 import time
+from collections.abc import Collection
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -33,6 +35,15 @@ DIRECT = "DATABASE_DIRECT_URL"
 
 _REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.ProtocolViolationError)
 """What servers and poolers answer to a wrong password."""
+
+
+_OWN_TYPES = 10_000
+"""Types with smaller numbers are PostgreSQL's own, and the same in every database."""
+
+_TYPES: dict[frozenset[int], Any] = {}
+"""Those that connections of this process have asked for."""
+
+_NOT_ASKED = SimpleNamespace(name="known")
 
 
 class Connector:
@@ -64,7 +75,7 @@ class Connector:
         self._options: dict[str, Any] = options | {
             "timeout": _CONNECT_S,
             "command_timeout": statement_s,
-            "connection_class": asyncpg.Connection if statement_s is None else _LimitedConnection,
+            "connection_class": _Connection if statement_s is None else _LimitedConnection,
             # Statements without a name are sent again with each execution, in one message with it.
             "statement_cache_size": 0,
             "server_settings": {"application_name": application_name(process_id), "TimeZone": "UTC"},
@@ -124,7 +135,26 @@ class Connector:
         return "" if self.is_pooled else f"runtally_{next(self._numbers)}"
 
 
-class _LimitedConnection(asyncpg.Connection):
+class _Connection(asyncpg.Connection):
+    """A connection that asks the server for a type only if no other has asked: asyncpg's own ask each.
+
+    It is four round trips, with the most expensive statement of a new connection.
+    """
+
+    async def _introspect_types(self, numbers: Collection[int], limit_s: float | None) -> tuple[Any, Any]:
+        """See asyncpg: the types, and a statement with whose name it finds that the server was asked."""
+        key = frozenset(numbers)
+        if key not in _TYPES:
+            found: tuple[Any, Any] = await super()._introspect_types(  # type: ignore[misc]
+                numbers, limit_s
+            )
+            if max(key) >= _OWN_TYPES:
+                return found
+            _TYPES[key], _ = found
+        return _TYPES[key], _NOT_ASKED
+
+
+class _LimitedConnection(_Connection):
     """A process that stands still within a transaction must not hold its locks for ever."""
 
     _with_begin = ""
