@@ -1,9 +1,12 @@
-"""What a connection to the database costs that is not the first of its process."""
+"""What a connection to the database, or a pool of them, costs that is not the first of its process."""
 
 from typing import Any
 from uuid import uuid4
 
 import asyncpg
+from sqlalchemy import UUID, literal, select
+from sqlalchemy.dialects.postgresql import JSON
+from sqlalchemy.engine.interfaces import CacheStats
 
 from app.platform.postgres.connecting import Connector
 
@@ -48,3 +51,22 @@ async def test_the_password_that_was_generated_is_not_stretched(postgres: str) -
     await admin.close()
 
     assert stored.startswith("SCRAM-SHA-256$1:")
+
+
+async def test_a_statement_is_compiled_once_for_all_databases_with_the_same_json(database_url: str) -> None:
+    def dumped(_value: object) -> str:
+        return '"another"'
+
+    connector = Connector(database_url)
+    engines = connector.engine(), connector.engine(), connector.engine(json_serializer=dumped)
+    statement = select(literal({"a": 1}, JSON), literal(uuid4(), UUID))
+    answers, hits = [], []
+    for engine in engines:
+        async with engine.connect() as connection:
+            answer = await connection.execute(statement)
+            answers.append(answer.one()[0])
+            hits.append(answer.context.cache_hit is CacheStats.CACHE_HIT)
+        await engine.dispose()
+
+    assert answers == [{"a": 1}, {"a": 1}, "another"]
+    assert hits == [False, True, False]

@@ -13,10 +13,12 @@ from uuid import UUID
 
 import asyncpg
 from sqlalchemy import event
+from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.util import LRUCache
 
 from app.platform.postgres.errors import connecting_problem
 from app.platform.postgres.passwords import PasswordSource
@@ -42,6 +44,9 @@ _OWN_TYPES = 10_000
 
 _TYPES: dict[frozenset[int], Any] = {}
 """Those that connections of this process have asked for."""
+
+_COMPILED: LRUCache[Any, Any] = LRUCache(1000)
+"""Statements, for all engines of this process."""
 
 _NOT_ASKED = SimpleNamespace(name="known")
 
@@ -95,7 +100,11 @@ class Connector:
         """An engine with connections of this connector."""
         arguments = {"async_creator_fn": self.connect, "prepared_statement_name_func": self._statement_name}
         engine = create_async_engine(
-            "postgresql+asyncpg://", hide_parameters=True, connect_args=arguments, **options
+            "postgresql+runtally://",
+            hide_parameters=True,
+            connect_args=arguments,
+            execution_options={"compiled_cache": _COMPILED},
+            **options,
         )
         _check_idle_connections(engine)
         return engine
@@ -133,6 +142,24 @@ class Connector:
 
     def _statement_name(self) -> str:
         return "" if self.is_pooled else f"runtally_{next(self._numbers)}"
+
+
+class _Dialect(asyncpg_dialect):
+    """Equal to those with the same JSON: a statement is compiled once, not for each engine of a process."""
+
+    supports_statement_cache = True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Dialect) and self._json() == other._json()
+
+    def __hash__(self) -> int:
+        return hash(self._json())
+
+    def _json(self) -> tuple[Any, Any]:
+        return self._json_serializer, self._json_deserializer
+
+
+registry.register("postgresql.runtally", __name__, _Dialect.__name__)
 
 
 class _Connection(asyncpg.Connection):
