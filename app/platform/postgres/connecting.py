@@ -165,7 +165,7 @@ registry.register("postgresql.runtally", __name__, _Dialect.__name__)
 class _Connection(asyncpg.Connection):
     """A connection that asks the server for a type only if no other has asked: asyncpg's own ask each.
 
-    It is four round trips, with the most expensive statement of a new connection.
+    It is several round trips, with the most expensive statement of a new connection.
     """
 
     async def _introspect_types(self, numbers: Collection[int], limit_s: float | None) -> tuple[Any, Any]:
