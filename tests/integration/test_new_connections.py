@@ -35,13 +35,13 @@ async def test_types_of_postgres_itself_are_asked_for_once(database_url: str) ->
 
 
 async def test_types_of_a_database_are_asked_for_by_each_connection(database_url: str) -> None:
+    """Another database may have another type of this number."""
     connector, admin = Connector(database_url), await asyncpg.connect(database_url)
-    for words in ("'calm', 'glad'", "'up', 'down'"):
-        await admin.execute(f"CREATE TYPE mood AS ENUM ({words})")
-        word = words.split("'")[1]
-        assert await asked_by(connector, "SELECT $1::mood[]", [word]) == ([[word]], 1)
-        await admin.execute("DROP TYPE mood")
+    await admin.execute("CREATE TYPE mood AS ENUM ('calm', 'glad')")
     await admin.close()
+
+    for _ in range(2):
+        assert await asked_by(connector, "SELECT $1::mood[]", ["calm"]) == ([["calm"]], 1)
 
 
 async def test_the_password_that_was_generated_is_not_stretched(postgres: str) -> None:
