@@ -5,6 +5,7 @@ and its output has to be counted. Data that cannot be parsed is skipped: the age
 rest of the message is still billed.
 """
 
+import codecs
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -368,8 +369,7 @@ def _parsed(data: bytes) -> Any:
         return None
     try:
         # Agents replace what is no UTF-8, too: it must not hide the numbers beside it.
-        text = data.decode("utf-8-sig", "replace")
-        return json.loads(text, parse_int=_int, parse_float=_float, parse_constant=str)
+        return _DECODER.decode(data.removeprefix(codecs.BOM_UTF8).decode(errors="replace"))
     except (ValueError, RecursionError):
         return None
 
@@ -383,6 +383,9 @@ def _float(text: str) -> float | str:
     # What no number can hold stays visible: as an infinity it could not be stored.
     number = float(text)
     return number if math.isfinite(number) else text[:_MOST_DIGITS]
+
+
+_DECODER = json.JSONDecoder(parse_int=_int, parse_float=_float, parse_constant=str)
 
 
 def _object(value: Any) -> Mapping[str, Any]:
