@@ -161,10 +161,8 @@ class _Connection(asyncio.Protocol):
     @property
     def is_reusable(self) -> bool:
         """Whether another request can be sent."""
-        is_over = (
-            self._is_complete and not self._is_read_paused and not self._transport.get_write_buffer_size()
-        )
-        return is_over and self._is_kept_alive and self._problem is None
+        is_over = self._is_complete and not self._transport.get_write_buffer_size()
+        return is_over and self._is_kept_alive and not self._is_read_paused and self._problem is None
 
     @property
     def has_news(self) -> bool:

@@ -202,6 +202,16 @@ async def test_a_reader_that_is_slow_slows_the_server_down() -> None:
     assert max(map(len, rest)) <= PIECE_BYTES
 
 
+async def test_an_answer_that_has_arrived_need_not_be_read() -> None:
+    async with calling() as caller:
+        sending = asyncio.create_task(caller.send())
+        connection = await caller.connections.get()
+        await request_of(connection)
+        connection[1].write(OK + b"content-length: 100000\r\n\r\n" + LARGE[:100_000])
+        await (await sending).aclose()
+        assert await answered(caller, OK + b"content-length: 3\r\n\r\nbye") == (200, b"bye")
+
+
 async def test_an_answer_may_come_before_the_request_was_written() -> None:
     async with calling() as caller:
         sending = asyncio.create_task(caller.read(LARGE))
