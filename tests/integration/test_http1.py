@@ -167,7 +167,7 @@ async def test_a_connection_that_its_server_has_closed_is_not_used() -> None:
     assert caller.written == [REQUEST_WRITTEN] * 2
 
 
-@pytest.mark.parametrize("after", [b"HTTP/1.1 200 OK\r\n\r\n", b"x"])
+@pytest.mark.parametrize("after", [OK + b"content-length: 1\r\n\r\n!", b"x"])
 async def test_what_nothing_was_requested_for_ends_a_connection(after: bytes) -> None:
     async with calling() as caller:
         assert await answered(caller, OK + b"content-length: 2\r\n\r\nhi" + after) == (200, b"hi")
