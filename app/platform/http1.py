@@ -248,7 +248,7 @@ class _Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         if self._is_complete:
             # Nothing was requested; the parser stops.
-            raise httpx2.RemoteProtocolError
+            raise httpx2.RemoteProtocolError("a second answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name, value))
