@@ -79,13 +79,16 @@ async def request_of(connection: Connection) -> bytes:
 
 async def answered(caller: Caller, answer: bytes, *, ends: bool = False) -> tuple[int, bytes]:
     """What the caller reads of this answer on a new connection."""
-    reading = asyncio.create_task(caller.read())
-    connection = await caller.connections.get()
-    await request_of(connection)
-    connection[1].write(answer)
-    if ends:
-        connection[1].close()
-    return await reading
+
+    async def serve() -> None:
+        connection = await caller.connections.get()
+        await request_of(connection)
+        connection[1].write(answer)
+        if ends:
+            connection[1].close()
+
+    read, _ = await asyncio.gather(caller.read(), serve())
+    return read
 
 
 async def test_a_connection_is_used_again() -> None:
