@@ -5,7 +5,6 @@ and its output has to be counted. Data that cannot be parsed is skipped: the age
 rest of the message is still billed.
 """
 
-import codecs
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -369,7 +368,7 @@ def _parsed(data: bytes) -> Any:
         return None
     try:
         # Agents replace what is no UTF-8, too: it must not hide the numbers beside it.
-        return _DECODER.decode(data.removeprefix(codecs.BOM_UTF8).decode(errors="replace"))
+        return _DECODER.decode(data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace"))
     except (ValueError, RecursionError):
         return None
 
@@ -394,8 +393,7 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 def _identifier(value: Any) -> str | None:
     """An id that can be stored anywhere."""
-    text = _text(value)
-    return None if text is None else identifier(text)
+    return None if (text := _text(value)) is None else identifier(text)
 
 
 def _text(value: Any) -> str | None:
