@@ -155,8 +155,14 @@ async def find_used_since(
     reader: Reader, since: datetime, *, after: UUID | None, limit: int
 ) -> list[Receipt]:
     """Receipts of messages of all accounts that began at this moment or later, in the order of their ids."""
-    statement = select(charge_receipts).where(_receipts.used_at >= since, _receipts.basis != "adjustment")
-    if after is not None:
+    used_since = _receipts.used_at >= since
+    statement = select(charge_receipts).where(used_since, _receipts.basis != "adjustment")
+    if after is None:
+        # Otherwise ids might be read from the beginning of all receipts until some are found.
+        used = select(_receipts.id).where(used_since).cte("used").prefix_with("MATERIALIZED")
+        first = select(used.c.id).order_by(used.c.id).limit(1).scalar_subquery()
+        statement = statement.where(_receipts.id >= first)
+    else:
         statement = statement.where(_receipts.id > after)
     statement = statement.order_by(_receipts.id).limit(limit)
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
