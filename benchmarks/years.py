@@ -64,7 +64,6 @@ SELECT relname, pg_relation_size(oid) + coalesce(pg_table_size(nullif(reltoastre
   FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'i')
 """
 
-
 Operation = Callable[[Filled], Awaitable[object]]
 
 
