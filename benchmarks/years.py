@@ -42,7 +42,8 @@ from app.platform.pagination import Cursor, PageRequest
 from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
 from app.runs.deletion.service import RunDeletion
-from app.runs.dispatch.insertion.repository import insert_unlimited_run
+from app.runs.dispatch.insertion.records import AtOnce
+from app.runs.dispatch.insertion.repository import insert_run_at_once
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.records import NewRun, RunFilter, StoredEvents
 from app.runs.repository import finish_run, newest_runs
@@ -89,11 +90,11 @@ async def execute_run(filled: Filled) -> None:
         run, key.id, GRAPHS[0], MODELS[0], text, "What?", b"", "req-1", new_uuid(), starts_at_once=True
     )
     async with filled.database.write() as tx:
-        accepted = await insert_unlimited_run(tx, new, limits=limits, size=len(text), max_stored=None)
+        await insert_run_at_once(tx, new, AtOnce(len(text), None, 1, filled.until), limits=limits)
     events = [StoredEvents(n, n, EVENT, 1) for n in range(1, EVENTS + 1)]
     async with filled.database.write() as tx:
         ended = await finish_run(tx, run, attempt=0, final=final(run.run_id), report=None, events=events)
-    if accepted is None or ended is None:
+    if ended is None:
         raise AssertionError(run)
 
 
