@@ -26,7 +26,7 @@ from app.platform.postgres.connecting import Connector
 from app.requests.attribution import NO_LABELS
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import FinalUsage, GraphFinal
-from app.requests.runs import PermissionMode, RunLimits
+from app.requests.run_request import PermissionMode, RunLimits
 from app.runs.records import RunRecord
 from app.tools.argument_schema import argument_schema
 from app.tools.modern_schema import modern_schema

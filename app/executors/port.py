@@ -25,7 +25,7 @@ from app.platform.telemetry.run_trace import RunTrace
 from app.platform.telemetry.trace_context import RunTraceContext
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import ErrorCode, FinishReason, SpentBudget
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.run_request import GraphRunRequest, RunLimits
 from app.tools.extensions.loading import Extensions
 from app.tools.skills.records import Skill
 from app.usage.records import NOTHING_SPENT, Attribution, Spent

@@ -25,7 +25,7 @@ from app.platform.logs.context import call_detached, for_run
 from app.platform.metrics.runs import RunMetrics
 from app.platform.objects.documents import StoredDocument
 from app.platform.telemetry.service import Telemetry
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.run_request import GraphRunRequest, RunLimits
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.commands.application import apply_queued
 from app.runs.dispatch.places import Places

@@ -12,7 +12,7 @@ from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.schedules.firing.agenda import take_due_times
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.records import (

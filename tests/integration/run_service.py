@@ -31,7 +31,7 @@ from app.platform.storage.service import StorageQuota
 from app.platform.telemetry.service import Telemetry
 from app.requests.messages import Message
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.acceptance import RunAcceptance
 from app.runs.conversations.posted_history import PostedHistories
 from app.runs.conversations.service import ConversationService

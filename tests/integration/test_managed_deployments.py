@@ -14,7 +14,7 @@ from app.platform.db import Database
 from app.platform.pagination import PageRequest
 from app.requests.attribution import Attributed
 from app.requests.principal import SCOPES, Scope
-from app.requests.runs import RunLimits
+from app.requests.run_request import RunLimits
 from app.runs.managed.deployed import session_of
 from app.schedules.cron import Timing
 from app.schedules.deployments.records import DeploymentOrder, DeploymentRunFilter

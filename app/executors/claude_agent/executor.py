@@ -54,7 +54,7 @@ from app.gateway.proxy import ChannelAddress
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.messages import SentMessage
 from app.requests.outcome import SpentBudget
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 from app.tools.skills.reading import files_in_workspace
 from app.workspaces.records import GivenFile

@@ -29,7 +29,7 @@ from app.gateway.channel import Channel
 from app.gateway.proxy import Gateway
 from app.platform.background import first_of, run_to_completion
 from app.platform.json_schema.checker import SchemaChecker
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 
 log = structlog.get_logger(__name__)

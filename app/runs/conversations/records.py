@@ -10,7 +10,7 @@ from app.platform.objects.documents import StoredDocument
 from app.requests.attribution import ANY_LABELS, LabelFilter
 from app.requests.messages import Message
 from app.requests.outcome import ErrorCode, FinishReason
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.requests.wire_models import WireModel
 from app.runs.conversations.titles import title_of
 from app.runs.feedback.records import Feedback

@@ -30,7 +30,7 @@ from app.platform.pagination import PageRequest
 from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.conversations.branching import (
     BranchSummary,
     begin_branch,

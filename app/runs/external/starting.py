@@ -12,7 +12,7 @@ from app.graphs.spec import GraphSpec
 from app.platform.db import NothingStored, Transaction
 from app.requests.messages import Message
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.run_request import GraphRunRequest, RunLimits
 from app.runs.dispatch.insertion.records import StoredAtOnce
 from app.runs.dispatch.insertion.repository import insert_run
 from app.runs.dispatch.limits import RETRY_AFTER_S

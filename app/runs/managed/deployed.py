@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from app.ids import ApiKeyId
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.managed.records import PREFIX, SessionSettings
 from app.runs.requests.posted import BegunSession, MessageOrigin, origin_of
 

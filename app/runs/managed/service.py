@@ -23,7 +23,7 @@ from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database, Reader
 from app.requests.messages import ContentPart, Message
 from app.requests.principal import GraphNotAllowed, Principal
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.run_request import GraphRunRequest, RunLimits
 from app.runs.commands.records import Send
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.repository import find_turns

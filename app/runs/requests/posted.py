@@ -11,7 +11,7 @@ from app.executors.port import NO_SCHEMAS, RunSchemas
 from app.ids import RunId, RunKey
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.deletion.service import with_contents
 from app.runs.records import RunRecord
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.schedules.cron import Timing
 from app.schedules.records import ScheduledRun
 

@@ -16,7 +16,7 @@ from app.platform.concurrency.offload import Offload
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.messages import Message
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.planner import RunPlanner
 from app.runs.preview import RunPreviewer
 from app.runs.requests.schemas import SchemaPreparation

@@ -9,7 +9,7 @@ from app.graphs.spec import GraphSpec
 from app.http.response_model import Money, ResponseModel
 from app.models.registry import KnownModel, Thinking
 from app.models.request_options import efforts_of
-from app.requests.runs import Effort, PermissionMode
+from app.requests.run_request import Effort, PermissionMode
 from app.requests.wire_models import LEFT_OUT_IF_NONE
 from runtally.tools.tool import Effect
 

@@ -19,7 +19,7 @@ from app.http.parameters import StorableText
 from app.platform.serialization.mistakes import problem_of
 from app.requests.attribution import Metadata
 from app.requests.messages import Message, TextPart, is_blank_content
-from app.requests.runs import GraphId, GraphRunRequest, RunLimits
+from app.requests.run_request import GraphId, GraphRunRequest, RunLimits
 from app.schedules.cron import MAX_CRON_CHARS, Timing
 from app.schedules.deployments.records import DeploymentOrder
 
