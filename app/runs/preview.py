@@ -10,7 +10,7 @@ from app.ids import RunId, RunKey, new_uuid
 from app.requests.principal import Principal
 from app.requests.run_request import GraphRunRequest
 from app.runs.planner import RunPlanner
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from app.runs.planner import RunPlanner
 from app.runs.records import RunRecord
 from app.runs.repository import stored_request
 from app.runs.requests.codec import RequestCodec
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 from app.runs.requeueing.repository import return_run
 from app.runs.supervisor import RunSupervisor
 from app.runs.waits.repository import calls_of, parked_state

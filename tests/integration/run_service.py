@@ -57,7 +57,7 @@ from app.runs.recovery.peers import Peers
 from app.runs.recovery.service import RunRecovery
 from app.runs.requests.posted import PostedRun
 from app.runs.requests.repeated import RepeatedRequests
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 from app.runs.service import RunService
 from app.runs.starting import RunStarter
 from app.streams.port import EventLog

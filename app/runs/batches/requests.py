@@ -14,7 +14,7 @@ from app.runs.batches.lines import BatchLine
 from app.runs.batches.records import BATCH_PRIORITY, MAX_ITEMS, NewItem
 from app.runs.planner import RunPlanner
 from app.runs.requests.codec import encoded
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 
 _AT_ONCE = 64
 """How many requests are worked on before other work gets the thread."""

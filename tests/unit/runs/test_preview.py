@@ -19,7 +19,7 @@ from app.requests.principal import Principal
 from app.requests.run_request import GraphRunRequest
 from app.runs.planner import RunPlanner
 from app.runs.preview import RunPreviewer
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 from app.tools.catalog import ToolCatalog
 from tests.scripted import ScriptedExecutor, WriteMessage
 
