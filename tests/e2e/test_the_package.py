@@ -73,16 +73,20 @@ from app.http.api.pages.routes import files
 from app.http.openapi.document import examples
 print([len(page.text) for page in guide_pages().values()])
 print(len(examples()))
-got = asyncio.run(files.get_response("shell.js", {"method": "GET", "headers": []}))
-print(got.media_type, got.headers["content-encoding"], sha256(gzip.decompress(got.body)).hexdigest())
+for path in ("shell.js", "languages/de.ftl"):
+    got = asyncio.run(files.get_response(path, {"method": "GET", "headers": []}))
+    print(got.media_type, got.headers["content-encoding"], sha256(gzip.decompress(got.body)).hexdigest())
 """
 """What an installed server has of the guide and of the API's examples, and where it finds a script."""
 
 
 def _pages() -> str:
-    script = sha256((ROOT / "app/web/shell.js").read_bytes()).hexdigest()
+    script, words = (
+        sha256((ROOT / "app/web" / path).read_bytes()).hexdigest()
+        for path in ("shell.js", "languages/de.ftl")
+    )
     texts = [len(page.text) for page in guide_pages().values()]
-    return f"{texts}\n{len(examples())}\ntext/javascript gzip {script}\n"
+    return f"{texts}\n{len(examples())}\ntext/javascript gzip {script}\ntext/plain gzip {words}\n"
 
 
 async def output_of(

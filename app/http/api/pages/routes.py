@@ -48,7 +48,9 @@ class PageFiles(StaticFiles):
         if scope["method"] not in {"GET", "HEAD"} or (packed := await run_sync(_packed, path)) is None:
             return await super().get_response(path, scope)
         tag = {"ETag": f'"{sha256(packed).hexdigest()[:32]}"'}
-        response = Response(packed, headers={**PAGE_HEADERS, **tag}, media_type=guess_type(path)[0])
+        response = Response(
+            packed, headers={**PAGE_HEADERS, **tag}, media_type=guess_type(path)[0] or "text/plain"
+        )
         if self.is_not_modified(response.headers, Headers(scope=scope)):
             return NotModifiedResponse(response.headers)
         response.headers["Content-Encoding"] = "gzip"
