@@ -1,9 +1,5 @@
-"""What a wheel has otherwise than a checkout: it is smaller, because these files are compressed.
+"""What a wheel has otherwise than a checkout: it is smaller, because its texts are one compressed archive."""
 
-Those that a server sends are compressed one by one, as they are sent; all others are one archive.
-"""
-
-import gzip
 import io
 import tarfile
 import tempfile
@@ -12,24 +8,22 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_TEXTS = "texts.tar.xz"
+# For texts smaller than xz by a fifteenth.
+_TEXTS = "texts.tar.bz2"
 _ALSO = (".env.example", "app/http/openapi/examples.yaml")
 """With the documents; `app/platform/serialization/shipped.py` reads them."""
+_OF_LIBRARIES = ("app/web/vendor/*.LICENSE", "app/web/vendor/README.md")
+"""For people, as NOTICE says."""
 
 
 class CompressedFiles(BuildHookInterface):
     """A client without a server is small then."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compress them into a directory of their own, from which the wheel takes them."""
+        """Make the archive in a directory of its own, from which the wheel takes it."""
         if version == "editable":
             return
-        root, self._made = Path(self.root), tempfile.TemporaryDirectory()
-        web = [path for kind in ("js", "css", "ftl") for path in (root / "app" / "web").rglob(f"*.{kind}")]
-        for number, path in enumerate(web):
-            compressed = Path(self._made.name) / str(number)
-            compressed.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
-            build_data["force_include"][str(compressed)] = f"{path.relative_to(root).as_posix()}.gz"
+        self._made = tempfile.TemporaryDirectory()
         archive = Path(self._made.name) / _TEXTS
         self._write_texts(archive)
         build_data["force_include"][str(archive)] = f"app/{_TEXTS}"
@@ -37,8 +31,10 @@ class CompressedFiles(BuildHookInterface):
     def _write_texts(self, archive: Path) -> None:
         root = Path(self.root)
         pages = [path for path in (root / "docs").rglob("*.md") if "decisions" not in path.parts]
-        with tarfile.open(archive, "w:xz", preset=9) as texts:
-            for path in sorted([*pages, *(root / each for each in _ALSO)]):
+        web = [path for kind in ("js", "css", "ftl") for path in (root / "app" / "web").rglob(f"*.{kind}")]
+        licences = [path for pattern in _OF_LIBRARIES for path in root.glob(pattern)]
+        with tarfile.open(archive, "w:bz2") as texts:
+            for path in sorted([*pages, *web, *licences, *(root / each for each in _ALSO)]):
                 member = tarfile.TarInfo(path.relative_to(root).as_posix())
                 content = path.read_bytes()
                 member.size = len(content)

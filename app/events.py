@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, TypeAdapter
 from pydantic.json_schema import SkipJsonSchema
 
 from app.requests.outcome import ErrorCode, FileChanges, FinalUsage, FinishReason
-from app.requests.wire_models import WireModel
+from app.requests.wire_models import LEFT_OUT_IF_NONE, WireModel
 from app.usage.records import Meters, UsageFact
 
 StopKind = Literal["interrupt", "cancel"]
@@ -29,16 +29,12 @@ WarningCode = Literal[
 StopState = Literal["requested", "acknowledged", "stopped"]
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 def _is_false(value: object) -> bool:
     return value is False
 
 
 class _Event(WireModel):
-    parent_tool_call_id: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    parent_tool_call_id: Annotated[str | None, LEFT_OUT_IF_NONE] = None
     """The tool call whose subagent this event belongs to."""
 
 
@@ -94,8 +90,8 @@ class Status(_Event):
     type: Literal["status"] = "status"
     phase: Literal["thinking", "tool_use", "compacting", "retrying", "waiting"]
     label: str
-    attempt: Annotated[int | None, Field(exclude_if=_is_none)] = None
-    in_s: Annotated[float | None, Field(exclude_if=_is_none)] = None
+    attempt: Annotated[int | None, LEFT_OUT_IF_NONE] = None
+    in_s: Annotated[float | None, LEFT_OUT_IF_NONE] = None
 
 
 class Step(_Event):
@@ -132,7 +128,7 @@ class Citation(_Event):
     type: Literal["citation"] = "citation"
     message_id: str
     url: str
-    title: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    title: Annotated[str | None, LEFT_OUT_IF_NONE] = None
     cited_text: str
 
 
@@ -155,9 +151,9 @@ class RunError(_Event):
 
     type: Literal["error"] = "error"
     error: ErrorCode
-    budget: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    budget: Annotated[str | None, LEFT_OUT_IF_NONE] = None
     """The id of the budget that was reached."""
-    resets_at: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    resets_at: Annotated[str | None, LEFT_OUT_IF_NONE] = None
     """When it can be spent again."""
 
 
@@ -167,11 +163,11 @@ class Done(_Event):
     type: Literal["done"] = "done"
     usage: FinalUsage
     finish_reason: FinishReason
-    context_used: Annotated[int | None, Field(exclude_if=_is_none)] = None
+    context_used: Annotated[int | None, LEFT_OUT_IF_NONE] = None
     """How many tokens the model's last prompt and answer have."""
-    context_window: Annotated[int | None, Field(exclude_if=_is_none)] = None
+    context_window: Annotated[int | None, LEFT_OUT_IF_NONE] = None
     """How many they may have."""
-    cached: SkipJsonSchema[Annotated[tuple[int, int] | None, Field(exclude_if=_is_none)]] = None
+    cached: SkipJsonSchema[Annotated[tuple[int, int] | None, LEFT_OUT_IF_NONE]] = None
     """As of `GraphFinal`; not for clients of our own wire."""
 
 
@@ -218,8 +214,8 @@ class PermissionResolved(_Event):
     request_id: str
     decision: ConsentDecision
     reason: ResolvedBy
-    args: Annotated[JsonValue, Field(exclude_if=_is_none)] = None
-    tool_call_id: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    args: Annotated[JsonValue, LEFT_OUT_IF_NONE] = None
+    tool_call_id: Annotated[str | None, LEFT_OUT_IF_NONE] = None
 
 
 class ClientToolCall(_Event):
@@ -236,14 +232,14 @@ class QuestionOption(WireModel):
     """A choice; clients answer with its label."""
 
     label: str
-    description: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    description: Annotated[str | None, LEFT_OUT_IF_NONE] = None
 
 
 class QuestionItem(WireModel):
     """One question to a person, who may answer with a text of their own unless `only_options` is set."""
 
     question: str
-    header: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    header: Annotated[str | None, LEFT_OUT_IF_NONE] = None
     options: tuple[QuestionOption, ...]
     multi_select: bool
     only_options: Annotated[bool, Field(exclude_if=_is_false)] = False
@@ -267,7 +263,7 @@ class QuestionAsked(_Event):
     source: str
     questions: tuple[QuestionItem, ...]
     expires_at: str
-    tool_call_id: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    tool_call_id: Annotated[str | None, LEFT_OUT_IF_NONE] = None
     """The call of the agent that asks; None for the question of a server."""
 
 
@@ -277,7 +273,7 @@ class QuestionResolved(_Event):
     type: Literal["question_resolved"] = "question_resolved"
     request_id: str
     resolved_by: QuestionResolvedBy
-    answers: Annotated[GivenAnswers | None, Field(exclude_if=_is_none)] = None
+    answers: Annotated[GivenAnswers | None, LEFT_OUT_IF_NONE] = None
 
 
 class RunWarning(_Event):

@@ -28,7 +28,7 @@ from sqlalchemy import text
 from app.auth.records import KeyRecord
 from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from benchmarks.goals import Goal
 from benchmarks.markdown import table
 from tests.contracts.temporal import Temporal, TemporalServer, a_temporal_server

@@ -1,9 +1,9 @@
 """What a run of `messages` costs in CPU time: of the server's process, and of PostgreSQL and CLIs.
 
-One turn that ends with text, with `--parked` the next turn of a conversation whose CLI waits for it; for
-graphs with 2 and with 30 tools, none of which is called. Not the clock: what else the machine does changes
-that, and this much less. Releases are directories with a checkout; each has a server of its own, and all take
-turns, so that their ratios hold on any machine.
+One turn that ends with text, with `--parked` the next turn of a conversation whose CLI waits for it, with
+`--external` a streamed message of a client's own agent; with 2 and with 30 tools, none of which is called.
+Not the clock: what else the machine does changes that, and this much less. Releases are directories with a
+checkout; each has a server of its own, and all take turns, so that their ratios hold on any machine.
 
     .venv/bin/python -m benchmarks.run_cost --releases . ../before
 """
@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import psutil
 
 from benchmarks.markdown import table
@@ -24,10 +25,10 @@ from benchmarks.processes import ProcessTree
 from benchmarks.scripted_model import scripted_model
 from benchmarks.servers import UNLIMITED, running_server
 from benchmarks.throughput import rate
-from benchmarks.variants import Run, alone, next_turn
+from benchmarks.variants import Run, alone, called, next_turn
 
 TOOLS = (2, 30)
-_AT_ONCE = {"messages": 16, "claude_agents": 2}
+_AT_ONCE = {"messages": 16, "claude_agents": 2, "external": 16}
 """How many runs at a time, by executor."""
 
 _TOOLS_FILE = '''
@@ -96,7 +97,7 @@ async def measure(
     """The costs by release and number of tools."""
     settings = {**UNLIMITED, **_write_graphs(directory), "RUNTALLY_MAX_CONCURRENT_RUNS": "64"}
     at_once, costs = _AT_ONCE[executor], dict[tuple[Path, int], Cost]()
-    run_of, idle = (alone, 0) if executor == "messages" else (next_turn, 4 * len(TOOLS) * at_once)
+    idle = 4 * len(TOOLS) * at_once if executor == "claude_agents" else 0
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(scripted_model())
         for number, release in enumerate(releases):
@@ -105,7 +106,7 @@ async def measure(
             server = running_server(model.url, directory / str(number), idle=idle, **found, **settings)
             http, process = await stack.enter_async_context(server)
             for count in TOOLS:
-                cost = Cost(run_of(http, f"{executor}:cost{count}"), process, at_once)
+                cost = Cost(_run_of(http, executor, count), process, at_once)
                 await rate(cost.run, 2 * at_once, at_once=at_once)
                 costs[release, count] = cost
         for _ in range(rounds):
@@ -113,6 +114,12 @@ async def measure(
             for cost in costs.values():
                 await cost.measure(runs)
     return costs
+
+
+def _run_of(http: httpx.AsyncClient, executor: str, tools: int) -> Run:
+    if executor == "external":
+        return called(http, tools)
+    return (alone if executor == "messages" else next_turn)(http, f"{executor}:cost{tools}")
 
 
 def report(costs: dict[tuple[Path, int], Cost]) -> str:
@@ -148,7 +155,8 @@ if __name__ == "__main__":
     parser.add_argument("--releases", type=Path, nargs="+", default=[Path()], help="(default: this one)")
     parser.add_argument("--rounds", type=int, default=5, help="(default: %(default)s)")
     parser.add_argument("--runs", type=int, default=100, help="in a round (default: %(default)s)")
-    parser.add_argument("--parked", action="store_true", help="turns of parked CLIs instead of `messages`")
+    what = parser.add_mutually_exclusive_group()
+    for name, executor in (("--parked", "claude_agents"), ("--external", "external")):
+        what.add_argument(name, dest="executor", action="store_const", const=executor, default="messages")
     given = parser.parse_args()
-    executor = "claude_agents" if given.parked else "messages"
-    asyncio.run(main(given.releases, executor, rounds=given.rounds, runs=given.runs))
+    asyncio.run(main(given.releases, given.executor, rounds=given.rounds, runs=given.runs))

@@ -58,16 +58,17 @@ WINDOWS = (
     ("unaligned", END - timedelta(days=100, minutes=7), END - timedelta(days=3, seconds=401)),
 )
 
-# Receipts $1 to $2 of $3; the messages of a run are five seconds apart.
-_FILL = """
+# Receipts $1 to $2 of $3; the messages of a run are five seconds apart. The ids of runs are in no order, as
+# those that clients choose.
+FILL = """
 INSERT INTO charge_receipts (
     id, source_system, source_reference, run_id, attempt, usage_unit_id,
     account_id, api_key_id, graph_id, executor_type, model,
     input_tokens, output_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
     web_search_requests, cost_usd, charged_credits,
     price_version, basis, output_estimated, origin, parent_tool_call_id, ingress_request_id,
-    used_at, created_at, cache_savings_usd)
-SELECT uuidv7(), 'benchmark', 'run-' || run || '/0/msg_' || n, 'run-' || run, 0, 'msg_' || n,
+    used_at, created_at, cache_savings_usd, provider_usage, lines)
+SELECT uuidv7(), 'benchmark', run_id || '/0/msg_' || n, run_id, 0, 'msg_' || n,
        account, key, graph, 'claude_sdk', model,
        input, output, input * 3, input / 2, 0,
        0, (input * 3 + output * 15)::numeric / 1000000, (input * 3 + output * 15) * 10,
@@ -76,8 +77,15 @@ SELECT uuidv7(), 'benchmark', 'run-' || run || '/0/msg_' || n, 'run-' || run, 0,
        false, CASE WHEN n % 4999 = 7 THEN 'hidden' ELSE 'assistant' END, NULL, 'req-' || run,
        $4::timestamptz + $5::interval * ((run * $6)::float8 / $3) + interval '5 s' * (n % $6),
        clock_timestamp(),
-       (input * 3)::numeric * 0.0000027
-  FROM (SELECT n, n / $6 AS run, 200 + n % 1801 AS input, 20 + n % 499 AS output
+       (input * 3)::numeric * 0.0000027,
+       jsonb_build_object('input_tokens', input, 'output_tokens', output,
+                          'cache_read_input_tokens', input * 3,
+                          'cache_creation_input_tokens', input / 2, 'service_tier', 'standard',
+                          'server_tool_use', jsonb_build_object('web_search_requests', 0)),
+       jsonb_build_array(jsonb_build_object('type', 'input_tokens', 'tokens', input, 'usd', '0.000003'),
+                         jsonb_build_object('type', 'output_tokens', 'tokens', output, 'usd', '0.000015'))
+  FROM (SELECT n, n / $6 AS run, 'run-' || md5((n / $6)::text) AS run_id,
+               200 + n % 1801 AS input, 20 + n % 499 AS output
           FROM generate_series($1::bigint, $2::bigint) AS n) AS messages,
        LATERAL (SELECT abs(hashint8(run)::bigint) AS dice) AS thrown,
        LATERAL (SELECT ($7::uuid[])[1 + dice % cardinality($7::uuid[])] AS account,
@@ -130,7 +138,7 @@ async def fill(connection: asyncpg.Connection, keys: list[KeyRecord], scale: Siz
     for first in range(0, scale.rows, CHUNK):
         last = min(first + CHUNK, scale.rows) - 1
         await connection.execute(
-            _FILL,
+            FILL,
             *(first, last, scale.rows, END - timedelta(days=DAYS), timedelta(days=DAYS)),
             *(scale.messages, accounts, [key.id for key in keys], GRAPHS, MODELS),
         )

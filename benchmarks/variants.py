@@ -177,3 +177,33 @@ async def posted(
     if b'"finishReason":"stop"' not in received:
         raise RunFailed(bytes(received[-_SHOWN_BYTES:]))
     return Times(first, time.perf_counter())
+
+
+def called(http: httpx.AsyncClient, tools: int) -> Run:
+    """A streamed message for a client's own agent, of which each place has its session."""
+    schema = {"type": "object", "properties": {"city": {"type": "string", "description": "In English."}}}
+    offered = [
+        {"name": f"look_up_{number}", "description": "Looks up a city. " * 60, "input_schema": schema}
+        for number in range(tools)
+    ]
+    body = {
+        "model": MODEL,
+        "max_tokens": _MAX_TOKENS,
+        "stream": True,
+        "system": [{"type": "text", "text": _SYSTEM, "cache_control": {"type": "ephemeral"}}],
+        "tools": offered,
+        "messages": [{"role": "user", "content": PROMPT}],
+    }
+
+    async def run(place: int) -> Times:
+        first, received = 0.0, bytearray()
+        session = {"x-claude-code-session-id": f"benchmark-{tools}-{place}"}
+        async with http.stream("POST", "/anthropic/v1/messages", json=body, headers=session) as response:
+            async for chunk in response.aiter_raw():
+                first = first or time.perf_counter()
+                received += chunk
+        if b"message_stop" not in received:
+            raise RunFailed(bytes(received[-_SHOWN_BYTES:]))
+        return Times(first, time.perf_counter())
+
+    return run

@@ -10,7 +10,7 @@ from typing import Any
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
 from app.billing.budgets.records import AccountBudget
-from app.conversations.records import Conversation
+from app.conversations.records import Conversation, NewTurn
 from app.events import AiEvent, ControlEvent
 from app.executors.approvals import Permissions
 from app.executors.control import RunControl
@@ -26,7 +26,7 @@ from app.platform.postgres.connecting import Connector
 from app.requests.attribution import NO_LABELS
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import FinalUsage, GraphFinal
-from app.requests.runs import PermissionMode, RunLimits
+from app.requests.run_request import PermissionMode, RunLimits
 from app.runs.records import RunRecord
 from app.tools.argument_schema import argument_schema
 from app.tools.modern_schema import modern_schema
@@ -141,6 +141,10 @@ class Events:
 def scripted(*actions: Action) -> dict[str, ScriptedExecutor]:
     """Executors that play this script in each run, instead of the Claude Agent SDK."""
     return {"claude_agents": ScriptedExecutor(lambda _: actions)}
+
+
+def a_new_turn(state_key: str, *, title: str | None = None, executor: str = "claude_agents") -> NewTurn:
+    return NewTurn(state_key, title, executor, new_uuid())
 
 
 def a_wait() -> WaitFor:

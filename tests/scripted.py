@@ -30,7 +30,7 @@ from app.executors.port import (
 from app.ids import MessageId
 from app.platform.background import first_of
 from app.requests.messages import SentMessage
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.tools.policy import ToolPolicy
 from app.tools.runner import ToolRunner
 from app.usage.records import Basis, Meters, TokenUsage, UsageFact

@@ -259,7 +259,7 @@ class Accounts:
         if caller is not None:
             require_rights_of(caller, old)
         secret, scopes = mint_key(), parse_scopes(old.scopes)
-        new = NewKey(ApiKeyId(new_uuid()), old.account_id, secret, scopes, old.name, old.terms)
+        new = NewKey(ApiKeyId(new_uuid()), old.account_id, secret, scopes, old.name, old.terms, old.id)
         replacement = await insert_new_key(tx, new, by, replaces=old)
         await end_after(tx, old.id, overlap)
         return replacement, secret

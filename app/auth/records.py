@@ -47,6 +47,8 @@ class NewKey(NamedTuple):
     scopes: tuple[Scope, ...]
     name: str | None
     terms: KeyTerms
+    counts_for: ApiKeyId | None = None
+    """The key for whose budgets it counts as well; None: for its own only."""
 
 
 class LockedKey(NamedTuple):

@@ -127,6 +127,7 @@ async def insert_key(tx: Transaction, new: NewKey) -> tuple[KeyRecord, bool]:
             prefix=key_prefix(new.secret),
             hash=hash_key(new.secret),
             scopes=list(new.scopes),
+            counts_for=new.counts_for,
             created_at=func.now(),
         )
         .on_conflict_do_nothing(index_elements=["hash"])

@@ -34,6 +34,7 @@ api_keys = Table(
     Column("models", ARRAY(Text), comment="Patterns; null: all"),
     Column("limits", JSONB, comment="Its own, and those of the keys that it was made with"),
     Column("labels", JSONB, comment="Of its runs; null: as requests say"),
+    Column("counts_for", Uuid, comment="The key for whose budgets it counts as well"),
 )
 
 browser_sessions = Table(

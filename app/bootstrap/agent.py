@@ -46,7 +46,7 @@ from app.platform.metrics.gateway import GatewayMetrics
 from app.platform.settings import Settings
 from app.requests.client_tools import shown_name
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.planner import RunPlanner
 from app.tools.mcp.oauth.service import McpLogins
 from app.tools.mcp.servers import McpConnector

@@ -48,7 +48,7 @@ from app.platform.settings import Settings
 from app.platform.storage.service import StorageQuota
 from app.platform.telemetry.service import Telemetry
 from app.runs.planner import RunPlanner
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
 from app.workspaces.service import Workspaces

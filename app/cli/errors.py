@@ -1,7 +1,10 @@
 """Reports errors of commands as a sentence and an exit code, without a traceback."""
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from inspect import iscoroutinefunction
 from typing import Any
 
 import typer
@@ -25,17 +28,26 @@ _USAGE_OF_CLIENT = (
 
 
 class Commands(typer.Typer):
-    """Commands whose errors are `explained`."""
+    """Commands whose errors are `explained`; those that are coroutines are run."""
 
     def command(self, *args: Any, **options: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
         """See typer."""
         register = super().command(*args, **options)
 
         def explaining(function: CommandFunctionType) -> CommandFunctionType:
-            register(explained()(function))
+            runnable = _run(function) if iscoroutinefunction(function) else function
+            register(explained()(runnable))
             return function
 
         return explaining
+
+
+def _run(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @wraps(function)
+    def run(*args: Any, **options: Any) -> None:
+        asyncio.run(function(*args, **options))
+
+    return run
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 Modules are imported inside the commands: importing everything takes 1.5 seconds.
 """
 
-import asyncio
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -71,7 +70,7 @@ def options(
 
 
 @app.command()
-def demo(
+async def demo(
     *,
     once: Annotated[bool, typer.Option("--once", help="Exit after the first run.")] = False,
     port: Annotated[int | None, typer.Option(min=0, max=65_535, help="Port to listen on.")] = None,
@@ -89,7 +88,7 @@ def demo(
 
     screen = console if svg is None else Terminal(highlight=False, record=True, width=110)
     shown = DemoOptions(once=once, port=port, picture=svg, graph=graph, prompt=prompt)
-    asyncio.run(run_demo(Settings.load(), screen, shown))
+    await run_demo(Settings.load(), screen, shown)
 
 
 @app.command()
@@ -105,15 +104,15 @@ for _command in (serve, api, worker, sql_role, connect, ledger, statements):
 
 
 @app.command()
-def migrate() -> None:
+async def migrate() -> None:
     """Migrate the database of DATABASE_URL to the newest schema."""
     from app.cli.migrate import migrate as run_migrate
 
-    asyncio.run(run_migrate(Settings.load(), console))
+    await run_migrate(Settings.load(), console)
 
 
 @app.command()
-def doctor(
+async def doctor(
     *,
     as_json: AsJson = False,
     with_probe: Annotated[bool, typer.Option("--probe", help="Make one minimal model call.")] = False,
@@ -127,33 +126,32 @@ def doctor(
         from app.cli.doctor import diagnose
         from app.cli.doctor import show as show_report
 
-    report = asyncio.run(diagnose(role, with_probe=with_probe))
+    report = await diagnose(role, with_probe=with_probe)
     show_report(report, console, as_json=as_json)
     if not report.ok:
         raise typer.Exit(EXIT_FAILED)
 
 
 @credit.command("show")
-def credits_show(account: str, *, as_json: AsJson = False) -> None:
+async def credits_show(account: str, *, as_json: AsJson = False) -> None:
     """Print the credit of an account in dollars."""
     from app.cli.credits import show_credit
 
-    asyncio.run(show_credit(Settings.load(), console, account, as_json=as_json))
+    await show_credit(Settings.load(), console, account, as_json=as_json)
 
 
 @credit.command("grant")
-def credits_grant(account: str, usd: Usd, note: Note = None, *, as_json: AsJson = False) -> None:
+async def credits_grant(account: str, usd: Usd, note: Note = None, *, as_json: AsJson = False) -> None:
     """Add credit to an account."""
     from app.cli.credits import change_credit
 
-    change = change_credit(
+    await change_credit(
         Settings.load(), console, account, kind="grant", dollars=usd, note=note, as_json=as_json
     )
-    asyncio.run(change)
 
 
 @credit.command("adjust")
-def credits_adjust(
+async def credits_adjust(
     account: str,
     usd: Usd,
     note: Annotated[str, typer.Option(help="The reason; stored with the entry.")],
@@ -163,14 +161,13 @@ def credits_adjust(
     """Correct the credit of an account by a positive or negative amount."""
     from app.cli.credits import change_credit
 
-    change = change_credit(
+    await change_credit(
         Settings.load(), console, account, kind="adjust", dollars=usd, note=note, as_json=as_json
     )
-    asyncio.run(change)
 
 
 @credit.command("terms")
-def credits_terms(
+async def credits_terms(
     account: str,
     mode: Annotated[PaymentMode, typer.Option(help="prepaid stops at zero.")],
     *,
@@ -179,11 +176,11 @@ def credits_terms(
     """Change how an account pays."""
     from app.cli.credits import change_mode
 
-    asyncio.run(change_mode(Settings.load(), console, account, mode=mode, as_json=as_json))
+    await change_mode(Settings.load(), console, account, mode=mode, as_json=as_json)
 
 
 @app.command("reprice")
-def reprice(
+async def reprice(
     used_since: Annotated[
         datetime | None,
         typer.Option(help="Instead: correct all messages since this moment (UTC) whose price has changed."),
@@ -195,14 +192,11 @@ def reprice(
     """Charge messages that had no price when they were recorded and have one now."""
     from app.cli.credits import reprice_receipts
 
-    repriced = reprice_receipts(
-        Settings.load(), console, used_since=used_since, dry_run=dry_run, as_json=as_json
-    )
-    asyncio.run(repriced)
+    await reprice_receipts(Settings.load(), console, used_since=used_since, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
-def reconcile(
+async def reconcile(
     *,
     since: Annotated[
         str | None, typer.Option("--from", help="The first day (UTC); the last 24 complete hours by default.")
@@ -216,8 +210,7 @@ def reconcile(
     from app.cli.reconcile import reconcile as run_reconcile
 
     span = Span(since, until, month)
-    ok = asyncio.run(run_reconcile(Settings.load(), console, span, as_json=as_json))
-    if not ok:
+    if not await run_reconcile(Settings.load(), console, span, as_json=as_json):
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -244,25 +237,25 @@ def chain_public_keys() -> None:
 
 
 @chain.command("seal")
-def chain_seal(*, as_json: AsJson = False) -> None:
+async def chain_seal(*, as_json: AsJson = False) -> None:
     """Sign a root of all chains now, and print its hash."""
     from app.cli.chain import seal
 
-    asyncio.run(seal(Settings.load(), console, as_json=as_json))
+    await seal(Settings.load(), console, as_json=as_json)
 
 
 @chain.command("export")
-def chain_export(
+async def chain_export(
     account: Annotated[str | None, typer.Argument(help="An account's name; all accounts if omitted.")] = None,
 ) -> None:
     """Write the chain of an account, or of all, and all roots to standard output."""
     from app.cli.chain import export_chain
 
-    asyncio.run(export_chain(Settings.load(), sys.stdout, account))
+    await export_chain(Settings.load(), sys.stdout, account)
 
 
 @app.command()
-def verify(
+async def verify(
     key: Annotated[
         list[Path] | None, typer.Option(help="Public keys, PEM; default: those of RUNTALLY_SEALING_KEY_FILE.")
     ] = None,
@@ -276,15 +269,15 @@ def verify(
     """Check that no receipt, ledger entry, root or sum was changed, removed or added; if so, exits with 1."""
     from app.cli.chain import verify_database
 
-    unchanged = asyncio.run(
-        verify_database(Settings.load(), console, keys=key or [], earlier=earlier or [], as_json=as_json)
+    unchanged = await verify_database(
+        Settings.load(), console, keys=key or [], earlier=earlier or [], as_json=as_json
     )
     if not unchanged:
         raise typer.Exit(EXIT_FAILED)
 
 
 @app.command("import")
-def import_file(
+async def import_file(
     file: Annotated[Path, typer.Argument(help="An agent (.md), MCP servers or a conversation (.json).")],
     graph: Annotated[str | None, typer.Option(help="What gets MCP servers, or goes on talking.")] = None,
     prompt: Annotated[str | None, typer.Option(help="The next message of a conversation.")] = None,
@@ -294,22 +287,22 @@ def import_file(
     from app.cli.imports.files import Wanted
     from app.cli.imports.files import import_file as run_import
 
-    asyncio.run(run_import(Settings.load(), console, file, Wanted(graph, prompt, title)))
+    await run_import(Settings.load(), console, file, Wanted(graph, prompt, title))
 
 
 @app.command("profile")
-def provider_profile(
+async def provider_profile(
     account: str,
     profile: Annotated[str, typer.Argument(help="The provider's id of a user profile (uprof_…), or none.")],
 ) -> None:
     """Set the user profile that the provider reports an account's calls under."""
     from app.cli.reconcile import set_profile
 
-    asyncio.run(set_profile(Settings.load(), console, account, profile))
+    await set_profile(Settings.load(), console, account, profile)
 
 
 @app.command("run")
-def run_graph(
+async def run_graph(
     graph: str,
     prompt: str,
     *,
@@ -318,11 +311,11 @@ def run_graph(
     """Run a graph on the server at RUNTALLY_URL and print its events as they arrive."""
     from app.cli.client import run_graph as run_on_server
 
-    asyncio.run(run_on_server(console, graph, prompt, as_json=as_json))
+    await run_on_server(console, graph, prompt, as_json=as_json)
 
 
 @app.command()
-def receipts(
+async def receipts(
     run: Annotated[str | None, typer.Option(help="Only those of this run.")] = None,
     *,
     as_json: AsJson = False,
@@ -330,4 +323,4 @@ def receipts(
     """Print receipts from the server at RUNTALLY_URL."""
     from app.cli.client import show_receipts
 
-    asyncio.run(show_receipts(console, run, as_json=as_json))
+    await show_receipts(console, run, as_json=as_json)

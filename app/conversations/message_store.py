@@ -1,19 +1,15 @@
 """MessageStore: the transcripts of conversations with the Messages API."""
 
 from collections.abc import Sequence
-from typing import Final
 from uuid import UUID, uuid4
 
 from app.conversations.cuts.answer_cuts import without_cut
 from app.conversations.large_contents.service import LargeContents
 from app.conversations.neutral_transcript import copied_line
 from app.conversations.records import Conversation, EntryGone, Transcript, TranscriptEntry
-from app.conversations.repository import append_entries, load_entries, lock_transcript
+from app.conversations.repository import load_entries
 from app.platform.db import Database
 from app.platform.objects.service import INSIDE, Objects
-
-_LINES_PER_STATEMENT: Final = 128
-"""The event loop stands still while the values of a statement are encoded."""
 
 
 class MessageStore:
@@ -24,16 +20,8 @@ class MessageStore:
         self._contents = LargeContents(objects)
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
-        """Append lines; a repeated one is not added twice.
-
-        Raises `AttemptOver`, `ContentsUnavailable` and `DatabaseUnavailable`.
-        """
-        entries = await self._contents.write(transcript, entries)
-        async with self._database.transaction() as tx:
-            await lock_transcript(tx, transcript)
-            await self._contents.hold(tx, transcript, entries)
-            for start in range(0, len(entries), _LINES_PER_STATEMENT):
-                await append_entries(tx, transcript, entries[start : start + _LINES_PER_STATEMENT])
+        """As `LargeContents.add`."""
+        await self._contents.add(self._database, transcript, entries)
 
     async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
         """Every line together with the run that wrote it, without what is cut from answers."""

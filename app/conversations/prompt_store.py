@@ -22,21 +22,19 @@ class PromptStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def load(self, conversation: Conversation | None) -> PromptHistory:
-        """The history that a run of this conversation begins with; empty for a run without one."""
+    async def load(self, conversation: Conversation | None) -> SentPrompt | None:
+        """The prompt before those of a run of this conversation; None for a run without one."""
         if conversation is None:
-            return PromptHistory()
+            return None
         try:
             async with self._database.read() as reader:
                 stored = await last_prompt(reader, conversation)
-        except (Unavailable, StatementFailed) as error:
-            log.warning("prompt_cache.history_unavailable", reason=str(error))
-            return PromptHistory()
-        try:
-            return PromptHistory(None if stored is None else _PROMPT.validate_python(stored))
+            return None if stored is None else _PROMPT.validate_python(stored)
         except ValidationError:
             log.warning("prompt_cache.history_unavailable", reason="stored by another version")
-            return PromptHistory()
+        except (Unavailable, StatementFailed) as error:
+            log.warning("prompt_cache.history_unavailable", reason=str(error))
+        return None
 
     async def save(
         self, conversation: Conversation | None, history: PromptHistory, *, run: RunKey, attempt: int

@@ -48,6 +48,8 @@ class Conversation:
     """How many branches it has; known where it was looked up."""
     managed: Mapping[str, Any] | None = None
     """What the runs of a session of Managed Agents have; None of any other conversation."""
+    deployment_id: str | None = None
+    """The deployment of Managed Agents that has begun it."""
     opening: Mapping[str, Any] | None = None
     """What a client has created it with, over OpenAI's API; None of any other conversation."""
     found_in_run: RunId | None = None
@@ -90,6 +92,15 @@ class Conversation:
     def transcript(self) -> Transcript:
         """The key of its transcript."""
         return Transcript(str(self.account_id), str(self.session_id))
+
+
+class NewTurn(NamedTuple):
+    """A turn to take, and what the conversation begins with if there is none with this key."""
+
+    state_key: str
+    title: str | None
+    executor: str
+    session_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +153,11 @@ class StoredEntry(NamedTuple):
     entry: TranscriptEntry
     is_last: bool
     """Whether the transcript had no further line when this one was read."""
+
+
+class TurnBeginning(NamedTuple):
+    """What a turn begins with."""
+
+    has_called: bool
+    """Whether the run before it on its branch has called a model."""
+    transcript: TranscriptState

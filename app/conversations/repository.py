@@ -3,15 +3,32 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
-from sqlalchemy import ColumnElement, Uuid, case, cast, delete, func, literal, select, text, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    ScalarSelect,
+    UpdateBase,
+    Uuid,
+    bindparam,
+    case,
+    cast,
+    delete,
+    func,
+    literal,
+    select,
+    text,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
 from app.conversations.records import (
     Conversation,
     ConversationChange,
+    NewTurn,
     StoredEntry,
     Transcript,
     TranscriptEntry,
@@ -45,39 +62,39 @@ _BATCH = 1000
 _BATCH_BYTES = 2 * 2**20
 
 
-async def take_turn(
-    tx: Transaction, account_id: AccountId, state_key: str, *, title: str | None, executor: str
-) -> Conversation:
+def taking_turn(*given: FromClause) -> UpdateBase:
+    """The statement of `take_turn`; with `given` it takes a turn for each row of that."""
+    of_turn = ("account_id", *NewTurn._fields)
+    new: dict[str, ColumnElement[Any]] = {"turns": literal(1)}
+    new |= {name: cast(bindparam(name), sessions.c[name].type) for name in of_turn}
+    new |= {name: func.now() for name in ("created_at", "updated_at")}
+    rows = select(*new.values()).select_from(*given)
+    insert = postgresql.insert(sessions).from_select(list(new), rows)
+    is_undecided = sessions.c.executor == ""
+    return insert.on_conflict_do_update(
+        index_elements=[sessions.c.account_id, sessions.c.state_key],
+        # A transaction that has waited for another one began before that one's.
+        set_={
+            "turns": sessions.c.turns + 1,
+            "updated_at": func.greatest(sessions.c.updated_at, func.now()),
+            "archived": False,
+            "executor": case((is_undecided, insert.excluded.executor), else_=sessions.c.executor),
+            "title": case((is_undecided, insert.excluded.title), else_=sessions.c.title),
+        },
+    ).returning(sessions)
+
+
+_TAKE_TURN = taking_turn()
+
+
+async def take_turn(tx: Transaction, account_id: AccountId, turn: NewTurn) -> Conversation:
     """Add a turn to the conversation, creating it with this title and executor if there is none.
 
     One that was created without an executor gets both now. Locks its row until the transaction ends, so
     turns are numbered in the order of commits.
     """
-    insert = postgresql.insert(sessions).values(
-        account_id=account_id,
-        state_key=state_key,
-        session_id=uuid4(),
-        title=title,
-        executor=executor,
-        turns=1,
-        created_at=func.now(),
-        updated_at=func.now(),
-    )
-    is_undecided = sessions.c.executor == ""
-    statement = (
-        insert.on_conflict_do_update(
-            index_elements=[sessions.c.account_id, sessions.c.state_key],
-            # A transaction that has waited for another one began before that one's.
-            set_={
-                "turns": sessions.c.turns + 1,
-                "updated_at": func.greatest(sessions.c.updated_at, func.now()),
-                "archived": False,
-                "executor": case((is_undecided, insert.excluded.executor), else_=sessions.c.executor),
-                "title": case((is_undecided, insert.excluded.title), else_=sessions.c.title),
-            },
-        )
-    ).returning(sessions)
-    return _conversation((await tx.execute(statement)).mappings().one())
+    found = await tx.execute(_TAKE_TURN, {"account_id": account_id, **turn._asdict()})
+    return _conversation(found.mappings().one())
 
 
 async def insert_conversation(tx: Transaction, conversation: Conversation) -> Conversation | None:
@@ -110,7 +127,8 @@ async def change_managed(
 ) -> None:
     """Replace what the runs of a session of Managed Agents have."""
     is_one = _is(conversation.account_id, conversation.state_key)
-    await tx.execute(update(sessions).where(is_one).values(managed=managed, title=title))
+    values = {"managed": managed, "title": title, "deployment_id": conversation.deployment_id}
+    await tx.execute(update(sessions).where(is_one).values(values))
 
 
 async def change_opening(tx: Transaction, conversation: Conversation, opening: Mapping[str, Any]) -> None:
@@ -215,37 +233,6 @@ async def set_last_prompt(
     )
 
 
-async def lock_transcript(tx: Transaction, transcript: Transcript) -> None:
-    """Serialize writers of this transcript until the transaction ends, so entries keep their order."""
-    await tx.execute(select(func.pg_advisory_xact_lock(func.hashtext("/".join(transcript)))))
-
-
-async def append_entries(
-    tx: Transaction, transcript: Transcript, entries: Sequence[TranscriptEntry]
-) -> TranscriptState:
-    """Append lines in this order; skips lines whose `uuid` is already there. Returns what was added.
-
-    Raises `AttemptOver` if the attempt that writes them is over.
-    """
-    rows = [
-        {
-            **transcript._asdict(),
-            "entry_uuid": entry.line.get("uuid"),
-            "run_id": entry.run_id,
-            "attempt": entry.attempt,
-            "entry": entry.line,
-            "objects": sorted(entry.objects) or None,
-        }
-        for entry in entries
-    ]
-    if not rows:
-        return TranscriptState()
-    insert = postgresql.insert(session_entries).on_conflict_do_nothing()
-    added = (await tx.execute(insert.returning(_entries.position, _entries.bytes), rows)).all()
-    last = max((row.position for row in added), default=0)
-    return TranscriptState(len(added), sum(row.bytes for row in added), last)
-
-
 async def transcript_state(reader: Reader, transcript: Transcript) -> TranscriptState:
     """The state of a transcript, without its subagents'."""
     statement = select(
@@ -335,8 +322,13 @@ async def run_at(reader: Reader, transcript: Transcript, position: int) -> str |
 
 async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
     """The size of a transcript, without its subagents'."""
-    statement = select(func.coalesce(func.sum(SIZE), 0)).where(_in(transcript))
-    return int((await reader.execute(statement)).scalar_one())
+    return int((await reader.execute(select(bytes_in(*transcript)))).scalar_one())
+
+
+def bytes_in(project_key: Any, session_id: Any, subpath: Any = "") -> ScalarSelect[int]:
+    """The same as an expression, whose parameters may be columns."""
+    of_transcript = _in(Transcript(project_key, session_id, subpath))
+    return select(func.coalesce(func.sum(SIZE), 0)).where(of_transcript).scalar_subquery()
 
 
 async def delete_entries(tx: Transaction, transcript: Transcript) -> None:

@@ -25,9 +25,7 @@ from app.conversations.records import (
     TranscriptState,
 )
 from app.conversations.repository import (
-    append_entries,
     load_entries,
-    lock_transcript,
     sessions_of,
     transcript_state,
 )
@@ -44,16 +42,8 @@ class PostgresSessionStore:
         self.contents = LargeContents(objects)
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> TranscriptState:
-        """Append entries together with the runs that wrote them; returns what was added.
-
-        Raises `AttemptOver` if the attempt that writes them is over, `ContentsUnavailable` and
-        `DatabaseUnavailable`.
-        """
-        entries = await self.contents.write(transcript, entries)
-        async with self._database.transaction() as tx:
-            await lock_transcript(tx, transcript)
-            await self.contents.hold(tx, transcript, entries)
-            return await append_entries(tx, transcript, entries)
+        """As `LargeContents.add`."""
+        return await self.contents.add(self._database, transcript, entries)
 
     async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
         """Every entry together with the run that wrote it, without what is cut from answers."""

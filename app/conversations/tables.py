@@ -44,6 +44,7 @@ sessions = Table(
         Json(none_as_null=True),
         comment="Of a session of Managed Agents: what its runs have",
     ),
+    Column("deployment_id", Text, comment="Of a session of Managed Agents: the deployment that began it"),
     Column(
         "opening",
         Json(none_as_null=True),

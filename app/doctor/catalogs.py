@@ -19,7 +19,7 @@ from app.models.deprecations import announced_ends
 from app.models.registry import DEFAULT, ModelRegistry
 from app.platform.settings import Settings
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.planner import RunPlanner
 from app.tools.catalog import ToolCatalog, ToolCatalogError
 from app.tools.extensions.loading import ExtensionInvalid, Extensions

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
+from typing import TypeAlias
 
 from app.billing.reconciliation.calls.counter import record_unbilled
 from app.bootstrap.agent import open_agent, open_auth, open_connector, open_schema_checker
@@ -38,6 +39,8 @@ from app.workspaces.service import Workspaces
 _OF_EXECUTION = frozenset({"sandbox", "sdk", "cli", "auth", "mcp_servers", "probe"})
 """What a process that executes no runs does not have."""
 
+_CheckPart: TypeAlias = Callable[[], Awaitable[Check | list[Check]]]
+
 
 async def examine(
     settings: Settings,
@@ -58,22 +61,22 @@ async def examine(
     ]
     async with AsyncExitStack() as stack:
         examination = _Examination(settings, stack, catalogs, cli)
-        checks = {
-            "sandbox": examination.sandbox,
+        checks: dict[str, _CheckPart] = {
+            "sandbox": lambda: check_sandbox(settings, catalogs.graphs.definitions()),
             "data_dir": examination.data_directory,
             "database": examination.database,
             "read_database": examination.read_database,
-            "chain": examination.chain,
-            "fleet": examination.fleet,
+            "chain": lambda: check_chain(settings, examination.opened),
+            "fleet": lambda: check_fleet(examination.opened),
             "event_log": examination.event_log,
-            "objects": examination.objects,
+            "objects": lambda: check_objects(settings),
             "dispatcher": examination.dispatcher,
-            "journal": examination.journal,
+            "journal": lambda: check_journal(settings),
             "sdk": examination.sdk,
             "cli": examination.cli,
             "auth": examination.auth,
-            "issuers": examination.issuers,
-            "reconciliation": examination.reconciliation,
+            "issuers": lambda: check_issuers(settings),
+            "reconciliation": lambda: check_reconciliation(settings),
             "mcp_servers": examination.mcp_servers,
             "probe": examination.probe,
         }
@@ -86,7 +89,7 @@ async def examine(
 
 
 class _Examination:
-    """Opens the parts in order and keeps those open that later parts need."""
+    """Opens the parts in order and keeps those open that later parts need, `opened` the database."""
 
     def __init__(
         self, settings: Settings, stack: AsyncExitStack, catalogs: Catalogs, cli: Cli | None
@@ -95,22 +98,19 @@ class _Examination:
         self._stack = stack
         self._catalogs = catalogs
         self._other_cli = cli
-        self._database: Database | None = None
+        self.opened: Database | None = None
 
     @property
     def _cli(self) -> Cli:
         return self._other_cli or Cli(bundled_cli())
 
-    async def sandbox(self) -> list[Check]:
-        return [await check_sandbox(self._settings, self._catalogs.graphs.definitions())]
-
-    async def data_directory(self) -> list[Check]:
-        return [check_data_directory(self._settings)]
+    async def data_directory(self) -> Check:
+        return check_data_directory(self._settings)
 
     async def database(self) -> list[Check]:
         database = await self._stack.enter_async_context(attach_database(self._settings))
         newer = await database.require_usable_schema()
-        self._database = database
+        self.opened = database
         what = "embedded PostgreSQL" if self._settings.database_url is None else "DATABASE_URL"
         found = [await check_notifications(database)]
         if newer is None:
@@ -119,20 +119,14 @@ class _Examination:
         return [Check("database", "warning", detail), *found]
 
     async def read_database(self) -> list[Check]:
-        if self._database is None or self._settings.database_read_url is None:
+        if self.opened is None or self._settings.database_read_url is None:
             return [Check("read_database", "ok", "lists and reports are read from the database itself")]
-        async with open_read_side(self._settings, self._database) as reading:
+        async with open_read_side(self._settings, self.opened) as reading:
             if reading.problem is None:
                 detail = f"DATABASE_READ_URL is reachable; it is {reading.lag_s:.1f} s behind"
                 return [Check("read_database", "ok", detail)]
         detail = "DATABASE_READ_URL cannot be used, so lists and reports are read from DATABASE_URL; {}"
         return [Check("read_database", "warning", detail.format(reading.problem))]
-
-    async def chain(self) -> list[Check]:
-        return [await check_chain(self._settings, self._database)]
-
-    async def fleet(self) -> list[Check]:
-        return await check_fleet(self._database)
 
     async def event_log(self) -> list[Check]:
         if (relay := await open_relay(self._settings, self._stack)) is not None:
@@ -140,19 +134,13 @@ class _Examination:
         detail = "in the server's memory, or with `--processes` in the command's own Valkey"
         return [Check("event_log", "ok", detail)]
 
-    async def objects(self) -> list[Check]:
-        return await check_objects(self._settings)
-
     async def dispatcher(self) -> list[Check]:
         if await open_temporal(self._settings, "runtally doctor") is None:
             return [Check("dispatcher", "ok", "the database")]
         return [Check("dispatcher", "ok", "TEMPORAL_ADDRESS is reachable and has TEMPORAL_NAMESPACE")]
 
-    async def journal(self) -> list[Check]:
-        return [await check_journal(self._settings)]
-
-    async def sdk(self) -> list[Check]:
-        return [check_sdk()]
+    async def sdk(self) -> Check:
+        return check_sdk()
 
     async def cli(self) -> list[Check]:
         with server_directory(self._settings.data_dir.absolute() / "runs") as directory:
@@ -169,35 +157,29 @@ class _Examination:
         message = "the machine's own login" if auth.login else "ANTHROPIC_API_KEY was not refused"
         return [*found, Check("auth", "ok", f"{self._settings.claude_auth}: {message}")]
 
-    async def issuers(self) -> list[Check]:
-        return await check_issuers(self._settings)
-
-    async def reconciliation(self) -> list[Check]:
-        return [await check_reconciliation(self._settings)]
-
     async def mcp_servers(self) -> list[Check]:
         """Connect to the MCP servers of each graph, as its runs do."""
         key = self._settings.mcp_token_key
         async with open_schema_checker(self._settings) as schemas:
-            connector = open_connector(self._settings, self._database, schemas)
+            connector = open_connector(self._settings, self.opened, schemas)
             graphs = self._catalogs.graphs.definitions()
             return await check_mcp_servers(graphs, connector, has_token_key=key is not None)
 
     async def probe(self) -> list[Check]:
-        if self._database is None or self._catalogs.models is None:
+        if self.opened is None or self._catalogs.models is None:
             return [Check("probe", "error", "not made: it needs the database and the models")]
         billing = UnbilledMetering(self._catalogs.prices)
-        sessions = PostgresSessionStore(self._database)
+        sessions = PostgresSessionStore(self.opened)
         alone = self._settings.model_copy(update={"idle_processes": 0})
         async with AsyncExitStack() as stack:
-            workspaces = Workspaces(self._database, alone.allowed_host_roots)
+            workspaces = Workspaces(self.opened, alone.allowed_host_roots)
             schemas = await stack.enter_async_context(open_schema_checker(alone))
             agent = await stack.enter_async_context(
                 open_agent(
                     alone,
                     billing,
                     sessions,
-                    database=self._database,
+                    database=self.opened,
                     workspaces=workspaces,
                     schemas=schemas,
                     cli=self._cli,
@@ -206,13 +188,14 @@ class _Examination:
             found = await probe(agent.executor, self._catalogs.models, billing)
         for message in billing.messages.values():
             # The provider's reports contain it, and no receipt does.
-            await record_unbilled(self._database, message.model, message.usage, at=message.at)
+            await record_unbilled(self.opened, message.model, message.usage, at=message.at)
         return found
 
 
-async def _run_check(name: str, check: Callable[[], Awaitable[list[Check]]]) -> list[Check]:
+async def _run_check(name: str, check: _CheckPart) -> list[Check]:
     try:
-        return await check()
+        found = await check()
+        return [found] if isinstance(found, Check) else found
     except AppError as error:
         return [Check(name, "error", error.detail)]
     except OperatorError as error:

@@ -21,7 +21,7 @@ from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.models.registry import ModelRegistry
 from app.platform.telemetry.run_trace import RunTrace
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.run_request import GraphRunRequest, RunLimits
 from app.usage.records import Attribution, ExecutorType, Meters, UsageFact
 
 _GRAPH = GraphSpec(

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from app.executors.port import GraphExecutor, GraphPreviewer, Preview, RunContext, RunPlan
 from app.graphs.catalog import GraphNotFound
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 
 _T = TypeVar("_T")
 

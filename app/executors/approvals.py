@@ -22,7 +22,7 @@ from app.graphs.rules.spec import ToolRule
 from app.ids import new_uuid
 from app.platform.serialization.mistakes import problem_of
 from app.requests.client_tools import is_client_tool, shown_name
-from app.requests.runs import PermissionMode
+from app.requests.run_request import PermissionMode
 from app.storable import storable
 from app.tools.policy import ToolCallDenied
 from runtally.tools.tool import ArgumentsRefused, Effect, ToolContext

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from app.events import ResolvedBy
 from app.graphs.rules.spec import ToolRule
 from app.platform.serialization.stored_json import dump_json
-from app.requests.runs import PermissionMode
+from app.requests.run_request import PermissionMode
 
 EvidenceType = Literal["prompt_rendered", "agent_announced", "call_decided", "cut_off"]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from app.billing.budgets.records import Amount
 from app.conversations.cuts.answer_cuts import ShownAnswer
-from app.conversations.records import Conversation
+from app.conversations.records import Conversation, TurnBeginning
 from app.events import AiEvent, MeterReport
 from app.executors.control import RunControl
 from app.executors.evidence import AddEvidence, keep_none
@@ -25,7 +25,7 @@ from app.platform.telemetry.run_trace import RunTrace
 from app.platform.telemetry.trace_context import RunTraceContext
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import ErrorCode, FinishReason, SpentBudget
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.run_request import GraphRunRequest, RunLimits
 from app.tools.extensions.loading import Extensions
 from app.tools.skills.records import Skill
 from app.usage.records import NOTHING_SPENT, Attribution, Spent
@@ -154,6 +154,8 @@ class RunPlan:
     """The resolved model ids of subagents with a model of their own, by the subagent's name."""
     conversation: Conversation | None = None
     """The conversation it continues; None for a run without one."""
+    beginning: TurnBeginning | None = None
+    """What its turn begins with; None: it is to be looked up, as of each run that had to wait."""
     shown_answer: ShownAnswer | None = None
     """What its client shows of the answer before it; None: all of it, as far as is known."""
     queued_position: int | None = None

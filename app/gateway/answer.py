@@ -1,6 +1,7 @@
 """AnswerForwarder: passes one successful response to the agent, and records the usage of its message."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
@@ -31,6 +32,8 @@ MAX_JSON_BYTES = 8 * 1024 * 1024
 
 END_S = 1.0
 """How long the end of a response may take after the last numbers of its message."""
+
+_ERROR = re.compile(rb"^event:[ \t]*error", re.MULTILINE)
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 """White space, and the byte order mark."""
@@ -101,7 +104,9 @@ class AnswerForwarder:
                     read += len(chunk)
                     self._record_chunk(chunk, fold)
                     if read <= ANSWER_BYTES:
-                        await self._send_piece(chunk)
+                        await self._send_piece(_before_error(chunk) if fold.broken else chunk)
+                    if fold.broken:
+                        raise MessageCutOff
                     if fold.is_complete and end.when() is None:
                         end.reschedule(asyncio.get_running_loop().time() + END_S)
                     await time_slice.checkpoint()
@@ -118,8 +123,6 @@ class AnswerForwarder:
             (self.call.on_usage if fold.is_complete else self.call.on_start)(fold.message)
         if (grown := fold.grown()) is not None:
             self.call.on_progress(grown)
-        if fold.broken:
-            raise MessageCutOff
 
     async def _count_output(self, fold: StreamFold) -> None:
         """Record the output of a truncated message, counted by the provider."""
@@ -206,6 +209,12 @@ class AnswerForwarder:
             provider_organization_id=header("anthropic-organization-id"),
             provider_workspace_id=header("anthropic-workspace-id"),
         )
+
+
+def _before_error(chunk: bytes) -> bytes:
+    """What has arrived together with an error, and before it: the agent gets it as if it had come alone."""
+    error = _ERROR.search(chunk)
+    return b"" if error is None else chunk[: error.start()]
 
 
 def _append(body: bytearray, chunk: bytes) -> None:

@@ -368,8 +368,7 @@ def _parsed(data: bytes) -> Any:
         return None
     try:
         # Agents replace what is no UTF-8, too: it must not hide the numbers beside it.
-        text = data.decode("utf-8-sig", "replace")
-        return json.loads(text, parse_int=_int, parse_float=_float, parse_constant=str)
+        return _DECODER.decode(data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace"))
     except (ValueError, RecursionError):
         return None
 
@@ -385,14 +384,16 @@ def _float(text: str) -> float | str:
     return number if math.isfinite(number) else text[:_MOST_DIGITS]
 
 
+_DECODER = json.JSONDecoder(parse_int=_int, parse_float=_float, parse_constant=str)
+
+
 def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
 def _identifier(value: Any) -> str | None:
     """An id that can be stored anywhere."""
-    text = _text(value)
-    return None if text is None else identifier(text)
+    return None if (text := _text(value)) is None else identifier(text)
 
 
 def _text(value: Any) -> str | None:

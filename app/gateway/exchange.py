@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import structlog
@@ -243,7 +243,8 @@ async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
 
 
 async def _decoded(response: httpx2.Response, decoder: BodyDecoder) -> AsyncGenerator[bytes, None]:
-    async for chunk in response.aiter_raw():
+    # Without what a client of httpx adds to each piece; the response is read once, and closed elsewhere.
+    async for chunk in cast("httpx2.AsyncByteStream", response.stream):
         for piece in decoder.decode(chunk):
             yield piece
 

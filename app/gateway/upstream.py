@@ -13,6 +13,7 @@ import structlog
 from app.gateway.provider_refusals import ProviderRefusals
 from app.platform.clock.clock import Clock
 from app.platform.hops import reason_of
+from app.platform.http1 import REQUEST_WRITTEN
 from app.platform.logs.dependency import QUIET_S, DependencyLog
 from app.platform.network import DIRECT, Network
 from app.platform.outgoing import HttpSender
@@ -28,9 +29,6 @@ _COUNT_S = 2.0
 _COUNT_BYTES = 64 * 1024
 _COUNT_ERRORS = (TimeoutError, httpx2.HTTPError, ValueError, KeyError, TypeError, RecursionError)
 _COUNTED_FIELDS = ("model", "messages", "system", "tools", "tool_choice", "thinking")
-_REQUEST_WRITTEN = "http11.send_request_body.complete"
-"""httpcore's trace event for a request that was written completely."""
-
 _IDLE_S = 60.0
 _REFUSED = {401, 403}
 _VERSION = {"anthropic-version": "2023-06-01"}
@@ -54,7 +52,8 @@ class Upstream(HttpSender):
         self, *, base_url: str, api_key: str | None, clock: Clock | None = None, network: Network = DIRECT
     ) -> None:
         """`clock` gets the time of every response."""
-        super().__init__(httpx2.Timeout(None, connect=_CONNECT_S), network=network, idle_s=_IDLE_S)
+        timeout = httpx2.Timeout(None, connect=_CONNECT_S)
+        super().__init__(timeout, network=network, idle_s=_IDLE_S, has_streams=True)
         self._clock = clock
         self._base_url = base_url.rstrip("/")
         self._api_key = api_key
@@ -183,7 +182,7 @@ def _date_of(response: httpx2.Response) -> datetime | None:
 
 def _trace(sent: Callable[[], None]) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
     async def trace(event: str, _info: Mapping[str, Any]) -> None:
-        if event == _REQUEST_WRITTEN:
+        if event == REQUEST_WRITTEN:
             sent()
 
     return trace

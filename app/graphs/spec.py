@@ -19,7 +19,7 @@ from app.graphs.rules.spec import ToolPattern, ToolRule
 from app.graphs.schemas import GraphInput, GraphOutput
 from app.requests.blank import require_visible
 from app.requests.dollars import Dollars
-from app.requests.runs import (
+from app.requests.run_request import (
     LEAST_THINKING,
     Effort,
     KeepOpen,

@@ -22,8 +22,9 @@ from app.ids import RUN_ID_PATTERN, AccountId, RunId, RunKey
 from app.platform.audit.records import Actor
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.principal import Principal
-from app.requests.runs import GRAPH_ID_PATTERN
+from app.requests.run_request import GRAPH_ID_PATTERN
 from app.runs.commands.service import RunNotFound
+from app.runs.records import RunRecord
 from app.runs.requests.posted import Posting
 
 _MAX_KEY_CHARS = 255
@@ -137,6 +138,13 @@ def run_key(caller: Principal, run_id: str) -> RunKey:
     return RunKey(caller.account_id, RunId(run_id))
 
 
+async def readable_run(services: Services, caller: Principal, run_id: str) -> RunRecord:
+    """A run that the caller may read; raises `RunNotFound`, `RunDeleted`, `ScopeMissing`."""
+    record = await services.runs.get_with_contents(run_key(caller, run_id))
+    caller.require_reading(record.api_key_id, record.labels.end_user)
+    return record
+
+
 async def location(request: Request) -> Callable[[str], str]:
     """Makes the value of a `Location` header from a path, with the prefix that a proxy removes."""
     prefix = request.app.state.services.settings.path_prefix or request.scope.get("root_path", "")
@@ -234,24 +242,3 @@ async def keyed_posting(posting: PostingDep, key: IdempotencyKey) -> Posting:
 
 
 KeyedPosting: TypeAlias = Annotated[Posting, Depends(keyed_posting)]
-
-
-async def last_event_id(
-    last_event_id: Annotated[
-        str | None,
-        Header(
-            alias="Last-Event-ID",
-            description="Resume after this event; takes precedence over `after`.",
-            json_schema_extra={"pattern": "^[0-9]{0,9}$"},
-        ),
-    ] = None,
-) -> int | None:
-    """The last position a reconnecting client has received; raises `Invalid` for other values."""
-    if last_event_id is None or last_event_id == "":
-        return None
-    if not (last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 10):  # noqa: PLR2004
-        raise Invalid.field("Last-Event-ID", "must be the number of an event")
-    return int(last_event_id)
-
-
-LastEventId: TypeAlias = Annotated[int | None, Depends(last_event_id)]

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Generic, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
+from app.requests.wire_models import LEFT_OUT_IF_NONE
+
 Item = TypeVar("Item")
 Record = TypeVar("Record")
 
@@ -23,14 +25,10 @@ Money = Annotated[Decimal, PlainSerializer(lambda amount: f"{amount:.10f}", retu
 Moment = Annotated[datetime, PlainSerializer(utc_text, return_type=str)]
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 AsOf = Annotated[
     Moment | None,
+    LEFT_OUT_IF_NONE,
     Field(
-        exclude_if=_is_none,
         description="What was stored until then is included; left out: everything, until now. "
         "The server reads this from a replica of its database.",
     ),

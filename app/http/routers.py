@@ -41,6 +41,8 @@ from app.http.api.schedules.routes import router as schedules
 from app.http.api.statements.routes import router as statements
 from app.http.api.usage.routes import router as usage
 from app.http.api.webhooks.routes import router as webhooks
+from app.http.managed_agents.deployments.routes import router as deployments
+from app.http.managed_agents.deployments.routes import runs_router as deployment_runs
 from app.http.managed_agents.event_routes import router as managed_events
 from app.http.managed_agents.routes import router as managed_agents
 from app.http.managed_agents.session_routes import router as managed_sessions
@@ -55,7 +57,7 @@ ROUTERS = (
     *(runs, commands, approvals, batches, schedules, files, conversations, shares),
     *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, openai_conversations),
     *(mcp, mcp_metadata, anthropic, anthropic_telemetry, spend_limits, anthropic_login),
-    *(managed_agents, managed_sessions, managed_events),
+    *(managed_agents, managed_sessions, managed_events, deployments, deployment_runs),
     *(
         receipts,
         exports,

@@ -45,7 +45,7 @@ from app.models.registry import (
     Thinking,
 )
 from app.platform.serialization.strict_yaml import YamlDocument, YamlInvalid
-from app.requests.runs import LEAST_THINKING, Effort
+from app.requests.run_request import LEAST_THINKING, Effort
 
 _MOST_OUTPUT = 128_000
 _LARGEST_CONTEXT = 10_000_000

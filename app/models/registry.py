@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from app.errors import Invalid
 from app.models.context_windows import known_window
 from app.platform.serialization.strict_yaml import did_you_mean
-from app.requests.runs import Effort
+from app.requests.run_request import Effort
 
 DEFAULT = "default"
 ROLES = (DEFAULT, "triage", "candidate_extraction", "curator", "reconcile", "repair")

@@ -13,7 +13,7 @@ from typing import Final, Protocol, get_args
 from app.errors import Invalid
 from app.models.context_windows import without_release
 from app.models.registry import ModelOptions, Thinking
-from app.requests.runs import Effort
+from app.requests.run_request import Effort
 
 _EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 """The lowest first."""

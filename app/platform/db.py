@@ -57,9 +57,6 @@ _STATEMENT_S = 30
 _FAILING_S = 60.0
 """For so long after a statement that failed, others may fail."""
 
-_ATTEMPT_OVER = "RT001"
-"""The SQLSTATE of the function `require_attempt`."""
-
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -127,6 +124,10 @@ class AttemptOver(Exception):
     """Another process has taken the run over: what this attempt writes is refused."""
 
 
+class NothingStored(Exception):
+    """A statement that stores everything or nothing has stored nothing."""
+
+
 class StatementFailed(Exception):
     """A statement failed; the text contains none of its values."""
 
@@ -134,6 +135,10 @@ class StatementFailed(Exception):
         """`by_values`: its values are the cause, so that repeating it cannot help."""
         self.by_values = by_values
         super().__init__(message)
+
+
+_RAISED_BY = {"RT001": AttemptOver, "RT002": NothingStored}
+"""The SQLSTATEs of the functions `require_attempt` and `reserve_at_once`."""
 
 
 class Database:
@@ -376,12 +381,12 @@ async def _require_usable_server(connector: Connector, engine: AsyncEngine) -> N
 
 @contextmanager
 def _translate_errors(*, writes: bool = False) -> Iterator[None]:
-    """Raise `DatabaseUnavailable` for temporary errors, `AttemptOver`, and `StatementFailed` for others."""
+    """Raise `DatabaseUnavailable` for temporary errors, `StatementFailed` for those not in `_RAISED_BY`."""
     try:
         yield
     except StatementError as error:
-        if sqlstate_of(error) == _ATTEMPT_OVER:
-            raise AttemptOver from None
+        if (raised := _RAISED_BY.get(sqlstate_of(error) or "")) is not None:
+            raise raised from None
         text_ = redacted_text(error)
         if is_temporary(error) or (writes and sqlstate_of(error) == READ_ONLY):
             raise DatabaseUnavailable.because(text_, is_away=is_away(error)) from error

@@ -17,6 +17,7 @@ import httpx2
 
 from app.platform.concurrency.time_slice import TimeSlice
 from app.platform.hops import send_directly, send_through
+from app.platform.http1 import Http1Transport
 from app.platform.network import DIRECT, SYSTEM, Network, Proxy, load_certificate
 
 _KEPT_CONNECTIONS = 64
@@ -92,27 +93,35 @@ def _tunnel_request(proxy: Proxy, target: str) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("ascii")
 
 
-def outgoing_transport(network: Network, *, idle_s: float = _IDLE_S) -> httpx2.AsyncBaseTransport:
+def outgoing_transport(
+    network: Network, *, idle_s: float = _IDLE_S, has_streams: bool = False
+) -> httpx2.AsyncBaseTransport:
     """A bare transport: unlike a client it follows no redirects and stores no cookies.
 
     `idle_s` is how long a connection waits for another request; with 0 each request has its own.
+    `has_streams`: answers have many pieces, and timeouts but that of the connection are the caller's.
     """
     limits = httpx2.Limits(
         max_connections=None,
         max_keepalive_connections=_KEPT_CONNECTIONS if idle_s else 0,
         keepalive_expiry=idle_s,
     )
-    return _OutgoingTransport(network, limits)
+    verify = _shared_tls_context(network)
+    if has_streams:
+        return _OutgoingTransport(
+            network, limits, Http1Transport(verify, kept=_KEPT_CONNECTIONS, idle_s=idle_s)
+        )
+    direct = httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, limits=limits)
+    return _OutgoingTransport(network, limits, direct)
 
 
 class _OutgoingTransport(httpx2.AsyncBaseTransport):
     """Sends each request directly, or through the proxy."""
 
-    def __init__(self, network: Network, limits: httpx2.Limits) -> None:
+    def __init__(self, network: Network, limits: httpx2.Limits, direct: httpx2.AsyncBaseTransport) -> None:
         self._network = network
         verify = _shared_tls_context(network)
-        self._direct = httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, limits=limits)
-        self._proxied = self._direct
+        self._direct = self._proxied = direct
         if (proxy := network.proxy) is not None:
             context = _tls_of_proxy(network, proxy)
             self._proxied = httpx2.AsyncHTTPTransport(
@@ -147,11 +156,16 @@ class HttpSender:
     """What calls other machines extends this; an async context manager, which keeps connections open."""
 
     def __init__(
-        self, timeout: httpx2.Timeout, *, network: Network = DIRECT, idle_s: float = _IDLE_S
+        self,
+        timeout: httpx2.Timeout,
+        *,
+        network: Network = DIRECT,
+        idle_s: float = _IDLE_S,
+        has_streams: bool = False,
     ) -> None:
-        """`timeout` is for each step of a request."""
+        """`timeout` is for each step of a request; `has_streams`: see `outgoing_transport`."""
         self._timeout = timeout.as_dict()
-        self._transport = outgoing_transport(network, idle_s=idle_s)
+        self._transport = outgoing_transport(network, idle_s=idle_s, has_streams=has_streams)
 
     async def __aenter__(self) -> Self:
         """Open."""

@@ -188,7 +188,7 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
     )
     allow_http_sign_in: bool = Field(default=False, validation_alias="RUNTALLY_ALLOW_HTTP_SIGN_IN")
 
-    @field_validator("tools", "allowed_host_roots", "provider_key_ids", mode="before")
+    @field_validator("tools", "allowed_host_roots", "provider_key_ids", "telemetry_backends", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):

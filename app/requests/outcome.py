@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from app.ids import RunId
-from app.requests.wire_models import WireModel
+from app.requests.wire_models import LEFT_OUT_IF_NONE, WireModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,6 @@ FinishReason = Literal[
 RunStatus = Literal["queued", "running", "waiting", "succeeded", "failed", "cancelled"]
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 def _is_zero(value: object) -> bool:
     return value == 0
 
@@ -77,8 +73,8 @@ class FinalUsage(WireModel):
     completion_tokens: int = 0
 
 
-_Text = Annotated[str | None, Field(exclude_if=_is_none)]
-_Tokens = Annotated[int | None, Field(exclude_if=_is_none)]
+_Text = Annotated[str | None, LEFT_OUT_IF_NONE]
+_Tokens = Annotated[int | None, LEFT_OUT_IF_NONE]
 
 
 class FileChange(WireModel):
@@ -86,7 +82,7 @@ class FileChange(WireModel):
 
     path: str
     change: Literal["created", "changed", "deleted"]
-    diff: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    diff: Annotated[str | None, LEFT_OUT_IF_NONE] = None
     """In the unified format; none of a file that is not text, is too large, or came from a mount."""
 
 
@@ -122,7 +118,7 @@ class GraphFinal(WireModel):
 
     For the wires whose usage has them: nothing else that clients get tells what a run has cost.
     """
-    file_changes: Annotated[FileChanges | None, Field(exclude_if=_is_none)] = None
+    file_changes: Annotated[FileChanges | None, LEFT_OUT_IF_NONE] = None
     """What it changed in its workspace."""
 
     @property

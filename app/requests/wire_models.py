@@ -3,8 +3,16 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+LEFT_OUT_IF_NONE: Any = Field(exclude_if=_is_none)
+"""The JSON does not have the field then."""
 
 
 class WireModel(BaseModel):

@@ -5,17 +5,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
+from app.billing.budgets.records import Amount
 from app.billing.credit.ledger import CreditLedger
 from app.billing.token_rates.service import require_tokens
+from app.conversations.repository import change_managed
 from app.executors.port import RunPlan
 from app.ids import AccountId, ApiKeyId, RunKey
-from app.platform.db import Database, Transaction
+from app.platform.db import Database, NothingStored, Transaction
 from app.platform.objects.documents import StoredDocument
 from app.platform.storage.service import StorageQuota
 from app.requests.attribution import RunLabels
 from app.runs.commands.repository import request_cancels
-from app.runs.conversations.records import TakenTurn
+from app.runs.conversations.records import TakenTurn, new_turn
 from app.runs.conversations.service import ConversationService
+from app.runs.dispatch.insertion.records import AtOnce
 from app.runs.dispatch.queue import RunQueue
 from app.runs.records import DEFAULT_PRIORITY, QUESTION_CHARS, NewRun, RunRecord
 from app.runs.requests.codec import RequestCodec
@@ -52,8 +55,8 @@ class RunAcceptance:
     require_active_key: Callable[[Transaction, ApiKeyId], Awaitable[None]]
     """Raises for a revoked key, and blocks its revocation until the commit."""
     queue: RunQueue
-    _limited: set[AccountId] = field(default_factory=set, init=False)
-    """Accounts whose last run needed credit."""
+    _budgeted: set[AccountId] = field(default_factory=set, init=False)
+    """Accounts whose last run needed a budget."""
 
     async def accept(
         self, posted: PostedRun, plan: RunPlan, *, has_place: bool = False
@@ -73,24 +76,52 @@ class RunAcceptance:
                 files = posted.request.files if plan.spec.native_tools else ()
                 uploads = {file.path: file.content for file in files}
                 await self.workspaces.write_uploads(posted.run.account_id, uploads)
-                accepted = await self._store_unlimited(posted, plan, new)
+                accepted = await self._store_at_once(posted, plan, new)
                 return accepted or await self._store(posted, plan, new, uploads)
         except _IdTaken:
             return None
 
-    async def _store_unlimited(self, posted: PostedRun, plan: RunPlan, new: NewRun) -> AcceptedRun | None:
-        """Store a run with one statement that checks everything; None for a run that needs more."""
-        is_alone = posted.request.state_key is None and not plan.spec.native_tools and not new.objects
-        is_limited = plan.run.account_id in self._limited or posted.caller.terms.tokens_per_minute is not None
-        if is_limited or not is_alone:
+    async def _store_at_once(self, posted: PostedRun, plan: RunPlan, new: NewRun) -> AcceptedRun | None:
+        """Store a run with one statement that checks everything; None for a run that needs more.
+
+        What it cannot decide is left to the transaction, which alone knows the errors.
+        """
+        if (given := self._at_once(posted, plan, new)) is None:
             return None
         checked_at = asyncio.get_running_loop().time()
-        size, most = posted.request.size, self.storage.max_bytes
-        async with self.database.write() as tx:
-            record = await self.queue.insert_unlimited(tx, new, size=size, max_stored=most)
-        if record is None:
+        try:
+            async with self.database.write() as tx:
+                stored = await self.queue.insert_at_once(tx, new, given)
+        except NothingStored:
             return None
-        return AcceptedRun(record, replace(plan, unlimited_at=checked_at, accepted_at=record.created_at))
+        if stored.conversation is not None:
+            shown = posted.origin.shown_answer
+            # What is not shown is cut from the transcript first.
+            beginning = stored.beginning if shown is None else None
+            plan = replace(plan, conversation=stored.conversation, beginning=beginning, shown_answer=shown)
+        reserved = None if stored.reserved is None else Amount(stored.reserved, 0)
+        return _accepted(stored.record, plan, reserved, checked_at=checked_at)
+
+    def _at_once(self, posted: PostedRun, plan: RunPlan, new: NewRun) -> AtOnce | None:
+        """What one statement is to check; None if more has to be stored, or to be looked at."""
+        caller, request, origin = posted.caller, posted.request, posted.origin
+        has_tokens = caller.terms.tokens_per_minute is not None
+        if plan.spec.native_tools or new.objects or has_tokens or caller.account_id in self._budgeted:
+            return None
+        turn = None
+        if request.state_key is not None:
+            follows = request.on_conflict == "enqueue" and not origin.cancels_earlier and origin.place is None
+            if not follows or not caller.reads_all:
+                return None
+            turn = new_turn(request, request.state_key)
+        return AtOnce(
+            request.size,
+            self.storage.max_bytes,
+            max(plan.credits_to_reserve, 1),
+            self.ledger.clock.now(),
+            turn,
+            self.conversations.max_bytes,
+        )
 
     async def _store(
         self, posted: PostedRun, plan: RunPlan, new: NewRun, uploads: Mapping[str, bytes]
@@ -107,6 +138,9 @@ class RunAcceptance:
                 )
                 turn = replace(turn, replaces=turn.replaces or origin.cancels_earlier)
                 plan = replace(plan, conversation=turn.conversation, shown_answer=origin.shown_answer)
+                if (begun := origin.begins) is not None:
+                    new_session = replace(turn.conversation, deployment_id=begun.deployment_id)
+                    await change_managed(tx, new_session, begun.managed, title=new_session.title)
                 # Before the queue and the credit of the account are locked: the same order as everywhere.
                 await request_cancels(tx, turn.to_cancel)
             if (record := await self.queue.insert(tx, replace(new, conversation=plan.conversation))) is None:
@@ -118,12 +152,12 @@ class RunAcceptance:
                 await self.workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)
             checked_at = asyncio.get_running_loop().time()
             reserved = await self.ledger.reserve(tx, plan.run, plan.credits_to_reserve)
-        (self._limited.discard if reserved is None else self._limited.add)(caller.account_id)
-        unlimited_at = checked_at if reserved is None else None
+        is_budgeted = reserved is not None and reserved.has_budgets
+        (self._budgeted.add if is_budgeted else self._budgeted.discard)(caller.account_id)
         amount = None if reserved is None else reserved.amount
-        plan = replace(plan, reserved=amount, unlimited_at=unlimited_at, accepted_at=record.created_at)
         record = replace(record, reached=() if reserved is None else reserved.reached)
-        return AcceptedRun(record, plan, turn.to_cancel if turn else ())
+        accepted = _accepted(record, plan, amount, checked_at=checked_at)
+        return replace(accepted, to_cancel=turn.to_cancel if turn else ())
 
     def _new_run(self, posted: PostedRun, plan: RunPlan, document: StoredDocument) -> NewRun:
         request, origin = posted.request, posted.origin
@@ -146,3 +180,11 @@ class RunAcceptance:
             shown_answer=origin.shown_answer,
             labels=RunLabels.of(request),
         )
+
+
+def _accepted(record: RunRecord, plan: RunPlan, reserved: Amount | None, *, checked_at: float) -> AcceptedRun:
+    """The run with what the ledger has answered: what it has reserved, or that there is no limit."""
+    unlimited_at = checked_at if reserved is None else None
+    return AcceptedRun(
+        record, replace(plan, reserved=reserved, unlimited_at=unlimited_at, accepted_at=record.created_at)
+    )

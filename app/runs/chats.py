@@ -21,7 +21,7 @@ from app.graphs.spec import GraphSpec
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Database
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest, OnDisconnect
+from app.requests.run_request import GraphRunRequest, OnDisconnect
 from app.runs.abandonment.service import AbandonedRuns
 from app.runs.commands.records import Decide
 from app.runs.commands.service import RunCommands, RunNotFound

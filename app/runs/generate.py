@@ -27,10 +27,10 @@ from app.requests.attribution import labels_in
 from app.requests.messages import Message
 from app.requests.outcome import ErrorCode, GraphFinal
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest, ResponseFormat
+from app.requests.run_request import GraphRunRequest, ResponseFormat
 from app.runs.requests.generate import GenerateObjectRequest, GenerateRequest
 from app.runs.requests.posted import MessageOrigin, Posting
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 from app.runs.service import RunService
 
 GRAPH = "claude_agents:generate"

@@ -19,7 +19,7 @@ from app.models.registry import ModelRegistry
 from app.models.request_options import chosen_options
 from app.requests.messages import Attachment, DocumentPart
 from app.requests.principal import GraphNotAllowed, ModelNotAllowed, Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules
 from app.tools.catalog import ToolCatalog
 from app.tools.skills.library import NO_SKILLS, SkillLibrary

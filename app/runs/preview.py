@@ -8,9 +8,9 @@ from app.executors.tools.client_tools import described_client_tools
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey, new_uuid
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.planner import RunPlanner
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 
 
 @dataclass(frozen=True, slots=True)

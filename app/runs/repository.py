@@ -49,6 +49,13 @@ async def find_runs(reader: Reader, account_id: AccountId, run_ids: Sequence[Run
     return [found[run_id] for run_id in run_ids if run_id in found]
 
 
+async def with_contents(reader: Reader, account_id: AccountId, run_ids: Sequence[RunId]) -> set[RunId]:
+    """Those of the account's runs with these ids whose contents were not deleted."""
+    is_given = (runs.c.account_id == account_id, is_one_of(runs.c.run_id, run_ids))
+    statement = select(runs.c.run_id).where(*is_given, runs.c.contents_deleted_at.is_(None))
+    return set((await reader.execute(statement)).scalars())
+
+
 async def existing_runs(reader: Reader, account_id: AccountId, run_ids: Sequence[RunId]) -> set[RunId]:
     """Those of these ids that runs of the account have."""
     statement = select(runs.c.run_id).where(

@@ -14,7 +14,7 @@ from app.platform.logs.context import note
 from app.platform.pagination import PageRequest
 from app.requests.outcome import GraphFinal
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.commands.service import RunNotFound
 from app.runs.conversations.service import ConversationBusy
 from app.runs.deletion.service import RunDeleted, with_contents

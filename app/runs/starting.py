@@ -25,7 +25,7 @@ from app.platform.logs.context import call_detached, for_run
 from app.platform.metrics.runs import RunMetrics
 from app.platform.objects.documents import StoredDocument
 from app.platform.telemetry.service import Telemetry
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.run_request import GraphRunRequest, RunLimits
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.commands.application import apply_queued
 from app.runs.dispatch.places import Places
@@ -36,7 +36,7 @@ from app.runs.planner import RunPlanner
 from app.runs.records import RunRecord
 from app.runs.repository import stored_request
 from app.runs.requests.codec import RequestCodec
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 from app.runs.requeueing.repository import return_run
 from app.runs.supervisor import RunSupervisor
 from app.runs.waits.repository import calls_of, parked_state

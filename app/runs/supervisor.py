@@ -23,7 +23,7 @@ from app.platform.logs.context import call_detached, for_run
 from app.platform.telemetry.run_trace import RunTrace
 from app.platform.telemetry.service import Telemetry
 from app.requests.outcome import GraphFinal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.dispatch.places import Places
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.tracing import traced_plan

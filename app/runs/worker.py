@@ -39,7 +39,7 @@ from app.platform.db import AttemptOver, Database, DatabaseUnavailable, Transact
 from app.platform.metrics.runs import RunMetrics
 from app.platform.telemetry.run_trace import RunTrace
 from app.requests.outcome import GraphFinal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.requests.wire_models import WireModel
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import QueuedCommand

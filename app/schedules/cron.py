@@ -7,7 +7,7 @@ The expressions are those of Debian's cron, and so is what happens when clocks a
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import takewhile
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -37,6 +37,7 @@ class Timing:
     """When a schedule is due."""
 
     cron: str
+    """Empty: never, as of a deployment that only clients start."""
     time_zone: str = "UTC"
     start_at: datetime | None = None
     """The first moment at which it may be due."""
@@ -46,6 +47,8 @@ class Timing:
     def check(self, now: datetime) -> None:
         """Raise `Invalid` naming the field unless there is a due time after `now`."""
         require_time_zone(self.time_zone)
+        if not self.cron:
+            return
         _check_expression(self.cron)
         if self.start_at is not None and self.start_at > now + _HORIZON:
             raise Invalid.field("startAt", "must be in the next 50 years")
@@ -60,6 +63,10 @@ class Timing:
     def next_after(self, moment: datetime) -> datetime | None:
         """The first due time after this moment; None if there is none in the next 50 years."""
         return next(self._after(moment), None)
+
+    def upcoming(self, moment: datetime, *, most: int) -> list[datetime]:
+        """The first due times after this moment."""
+        return list(islice(self._after(moment), most))
 
     def latest(self, first: datetime, until: datetime, *, most: int) -> list[datetime]:
         """The due times from `first`, which is one, to `until`, oldest first; of many, the latest `most`.
@@ -77,6 +84,8 @@ class Timing:
 
     def _after(self, moment: datetime) -> Iterator[datetime]:
         """The due times after this moment, in UTC."""
+        if not self.cron:
+            return
         has_begun = self.start_at is None or self.start_at <= moment
         last = moment if has_begun or self.start_at is None else self.start_at - _INSTANT
         times = CronSim(_expanded(self.cron), last.astimezone(ZoneInfo(self.time_zone)))

@@ -1,11 +1,13 @@
 """The data of schedules and of their due times."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID, uuid5
 
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
+from app.requests.wire_models import WireModel
 from app.schedules.cron import Timing
 from app.schedules.overlap import Overlap
 
@@ -53,6 +55,19 @@ class StoredRequest:
     """As JSON, with its files."""
 
 
+class Deployment(WireModel):
+    """What a schedule has whose runs each begin a session of Managed Agents, as its row keeps it."""
+
+    posted: Mapping[str, Any]
+    """What its client has posted, which is shown."""
+    updated_at: datetime
+    archived_at: datetime | None = None
+
+    def stored(self) -> dict[str, object]:
+        """As its row keeps it."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """A schedule, without the request of its runs."""
@@ -78,11 +93,17 @@ class Schedule:
     """How many due times in a row were refused."""
     bytes: int
     created_at: datetime
+    deployment: Deployment | None
 
     @property
     def paused(self) -> bool:
         """Whether no run is started at its due times."""
         return self.paused_reason is not None
+
+    @property
+    def archived_at(self) -> datetime | None:
+        """When it was archived, for good; only deployments are."""
+        return None if self.deployment is None else self.deployment.archived_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +119,7 @@ class NewSchedule:
     creation_hash: bytes
     paused: bool
     next_at: datetime | None
+    deployment: Deployment | None
 
 
 @dataclass(frozen=True, slots=True)

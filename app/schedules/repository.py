@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Text, and_, bindparam, cast, delete, func, select, text, update
+from sqlalchemy import ColumnElement, Text, and_, bindparam, cast, delete, func, select, text, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -15,6 +15,7 @@ from app.platform.db import Json, Reader, Transaction, json_text, page_of
 from app.platform.pagination import PageRequest
 from app.schedules.cron import Timing
 from app.schedules.records import (
+    Deployment,
     NewSchedule,
     PausedReason,
     RequestSummary,
@@ -27,8 +28,9 @@ from app.schedules.tables import schedule_runs, schedules
 
 _TIMING = [field.name for field in fields(Timing)]
 _SUMMARY = [field.name for field in fields(RequestSummary)]
-_PLAIN = [field.name for field in fields(Schedule) if field.name not in {"terms", "summary"}]
-SCHEDULE_COLUMNS = [schedules.c[name] for name in (*_PLAIN, *_TIMING, "overlap", "catch_up_s", *_SUMMARY)]
+_PLAIN = [each.name for each in fields(Schedule) if each.name not in {"terms", "summary", "deployment"}]
+_OTHERS = [*_TIMING, "overlap", "catch_up_s", *_SUMMARY, "deployment"]
+SCHEDULE_COLUMNS = [schedules.c[name] for name in (*_PLAIN, *_OTHERS)]
 _DUE = [schedule_runs.c[field.name] for field in fields(ScheduledRun)]
 _REQUEST = cast(bindparam("request_text", type_=Text), Json)
 
@@ -61,6 +63,7 @@ async def insert_schedule(tx: Transaction, new: NewSchedule, *, now: datetime) -
         "aligned_at": now,
         "created_at": func.now(),
         "request": _REQUEST,
+        "deployment": None if new.deployment is None else new.deployment.stored(),
     }
     statement = (
         postgresql.insert(schedules)
@@ -79,9 +82,11 @@ async def find_schedule(reader: Reader, account_id: AccountId, schedule_id: str)
     return None if row is None else schedule_of(row)
 
 
-async def newest_schedules(reader: Reader, account_id: AccountId, page: PageRequest) -> list[Schedule]:
-    """A page of an account's schedules, newest first."""
-    of_account = select(*SCHEDULE_COLUMNS).where(schedules.c.account_id == account_id)
+async def newest_schedules(
+    reader: Reader, account_id: AccountId, page: PageRequest, *having: ColumnElement[bool]
+) -> list[Schedule]:
+    """A page of an account's schedules (of those with these conditions), newest first."""
+    of_account = select(*SCHEDULE_COLUMNS).where(schedules.c.account_id == account_id, *having)
     statement = page_of(of_account, page, at=schedules.c.created_at, id_=schedules.c.schedule_id)
     return [schedule_of(row) for row in (await reader.execute(statement)).mappings()]
 
@@ -183,10 +188,12 @@ def columns_of(terms: ScheduleTerms) -> dict[str, Any]:
 def schedule_of(row: RowMapping) -> Schedule:
     """The schedule of a row with `SCHEDULE_COLUMNS`."""
     timing = Timing(**{name: row[name] for name in _TIMING})
+    deployment = row["deployment"]
     return Schedule(
         **{name: row[name] for name in _PLAIN},
         terms=ScheduleTerms(timing, row["overlap"], row["catch_up_s"]),
         summary=RequestSummary(**{name: row[name] for name in _SUMMARY}),
+        deployment=None if deployment is None else Deployment.model_validate(deployment),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from app.errors import Invalid
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.preview import RunPreviewer
 from app.runs.requests.codec import RequestCodec
 from app.schedules.records import RequestSummary, ScheduleTerms, StoredRequest

@@ -12,10 +12,17 @@ from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.schedules.firing.agenda import take_due_times
 from app.schedules.firing.service import ScheduleFiring
-from app.schedules.records import NewSchedule, Schedule, ScheduledRun, ScheduleTerms, StoredRequest
+from app.schedules.records import (
+    Deployment,
+    NewSchedule,
+    Schedule,
+    ScheduledRun,
+    ScheduleTerms,
+    StoredRequest,
+)
 from app.schedules.repository import (
     columns_of,
     count_schedules,
@@ -53,6 +60,18 @@ class TooManySchedules(Conflict):
     code = "too_many_schedules"
 
 
+class ScheduleOfDeployment(Conflict):
+    """This schedule is a deployment: change its times and request at /managed-agents/v1/deployments."""
+
+    code = "schedule_of_deployment"
+
+
+class DeploymentArchived(Conflict):
+    """This deployment is archived: it cannot be changed or run any more, only deleted as a schedule."""
+
+    code = "deployment_archived"
+
+
 @dataclass(frozen=True, slots=True)
 class ScheduleOrder:
     """A request to create a schedule."""
@@ -61,6 +80,7 @@ class ScheduleOrder:
     terms: ScheduleTerms
     request: GraphRunRequest
     paused: bool
+    deployment: Deployment | None = None
 
 
 ChangeTerms = Callable[[ScheduleTerms], ScheduleTerms]
@@ -109,6 +129,7 @@ class ScheduleService:
             creation_hash=creation_hash,
             paused=order.paused,
             next_at=None if order.paused else order.terms.timing.next_after(now),
+            deployment=order.deployment,
         )
         async with self._stores.slot(str(caller.account_id)):
             created = await self._insert(new, now)
@@ -153,10 +174,12 @@ class ScheduleService:
         change: ChangeTerms,
         *,
         request: GraphRunRequest | None = None,
+        deployment: Callable[[Deployment], Deployment] | None = None,
     ) -> Schedule:
         """Change a schedule; `change` gets its current terms. What has become due by now stays due.
 
-        Raises `ScheduleNotFound`, `ScopeMissing`, `StorageFull`, `GraphNotFound`, and `Invalid` naming the
+        `deployment` changes what a deployment has besides. Raises `ScheduleNotFound`, `ScopeMissing`,
+        `StorageFull`, `GraphNotFound`, `DeploymentArchived`, `ScheduleOfDeployment`, and `Invalid` naming the
         field.
         """
         stored = None
@@ -168,11 +191,16 @@ class ScheduleService:
         async with self._stores.slot(str(caller.account_id)):
             now = await self.firing.read_time()
             async with self.database.transaction() as tx:
-                schedule = await _lock(tx, caller, schedule_id)
+                schedule = _live(await _lock(tx, caller, schedule_id))
                 terms = change(schedule.terms)
+                is_other = stored is not None or terms.timing != schedule.terms.timing
+                if schedule.deployment is not None and deployment is None and is_other:
+                    raise ScheduleOfDeployment
                 if stored is not None:
                     await self.storage.require_room(tx, caller.account_id, _growth(schedule, stored))
                 changed: dict[str, Any] = columns_of(terms)
+                if schedule.deployment is not None and deployment is not None:
+                    changed["deployment"] = deployment(schedule.deployment).stored()
                 if terms.timing != schedule.terms.timing:
                     terms.timing.check(now)
                     if schedule.next_at is not None and schedule.next_at <= now:
@@ -197,7 +225,7 @@ class ScheduleService:
         """Go on with the next due time; one that is not paused stays as it is.
 
         If the key of the schedule was revoked, it is that of the caller from now on. Raises
-        `ScheduleNotFound`, `ScopeMissing`.
+        `ScheduleNotFound`, `ScopeMissing`, `DeploymentArchived`.
         """
         schedule = await self.get(caller, schedule_id)
         caller.require_reading(schedule.api_key_id)
@@ -206,7 +234,7 @@ class ScheduleService:
         now = await self.firing.read_time()
         async with self.database.transaction() as tx:
             await self.require_active_key(tx, owner.api_key_id)
-            schedule = await _lock(tx, caller, schedule_id)
+            schedule = _live(await _lock(tx, caller, schedule_id))
             if not schedule.paused:
                 return schedule
             values = {
@@ -222,15 +250,27 @@ class ScheduleService:
     async def trigger(self, caller: Principal, schedule_id: str) -> ScheduledRun:
         """Start a run now, as if the schedule were due, also if it is paused.
 
-        Raises `ScheduleNotFound`, `ScopeMissing`.
+        Raises `ScheduleNotFound`, `ScopeMissing`, `DeploymentArchived`.
         """
-        schedule = await self.get(caller, schedule_id)
+        schedule = _live(await self.get(caller, schedule_id))
         caller.require_reading(schedule.api_key_id)
         await self._require_startable(schedule, caller)
         due = await self.firing.fire_now(schedule.id)
         if due is None:
             raise ScheduleNotFound
         return due
+
+    async def archive(self, caller: Principal, schedule_id: str) -> Schedule:
+        """Pause a deployment for good; one that is archived stays as it is. Raises as `pause` does."""
+        now = await self.firing.read_time()
+        async with self.database.transaction() as tx:
+            schedule = await _lock(tx, caller, schedule_id)
+            if schedule.deployment is None or schedule.archived_at is not None:
+                return schedule
+            if not schedule.paused:
+                await pause_schedule(tx, schedule.id, "by_request", now=now)
+            archived = schedule.deployment.model_copy(update={"archived_at": now, "updated_at": now})
+            return await update_schedule(tx, schedule.id, {"deployment": archived.stored()})
 
     async def delete(self, caller: Principal, schedule_id: str) -> None:
         """Delete a schedule and its history; its runs stay. Raises `ScheduleNotFound`, `ScopeMissing`."""
@@ -278,6 +318,13 @@ async def _lock(tx: Transaction, caller: Principal, schedule_id: str) -> Schedul
     if schedule is None:
         raise ScheduleNotFound
     caller.require_reading(schedule.api_key_id)
+    return schedule
+
+
+def _live(schedule: Schedule) -> Schedule:
+    """The schedule, unless it is archived."""
+    if schedule.archived_at is not None:
+        raise DeploymentArchived
     return schedule
 
 

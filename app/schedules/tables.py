@@ -47,6 +47,9 @@ schedules = Table(
     Column("last_at", UtcDateTime, comment="The latest due time"),
     Column("refusals", Integer, nullable=False, server_default="0", comment="In a row"),
     Column("created_at", UtcDateTime, nullable=False),
+    Column(
+        "deployment", Json(none_as_null=True), comment="Of Managed Agents: each of its runs begins a session"
+    ),
     # Of no use any more, as `deleted_schedules`: releases before may run beside this one.
     Column("revision", Integer, nullable=False, server_default="1", comment="Of what Temporal gets"),
     Column(

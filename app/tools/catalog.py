@@ -4,12 +4,12 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Iterable, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
 from app.errors import NotFound, OperatorError
 from app.tools import builtin
+from app.tools.entry_points import offered
 from app.tools.project import ProjectModules, UnsafeToolDirectory
 from runtally.tools.tool import Tool
 
@@ -73,7 +73,7 @@ def _shipped_modules() -> list[str]:
 
 
 def _installed_modules() -> list[str]:
-    return sorted(point.module for point in entry_points(group=ENTRY_POINTS))
+    return sorted(point.module for point in offered(ENTRY_POINTS))
 
 
 def _imported(name: str, directory: Path | None) -> ModuleType:

@@ -12,6 +12,7 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from shutil import which
 from typing import Any
 
@@ -27,7 +28,12 @@ _BLOCK = re.compile(r"^ *```(\S+)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL
 _REQUEST = re.compile(r"^(GET|POST|PUT|PATCH|DELETE) (/[^\s?]+)\S*(?: HTTP/1\.1)?$")
 _ANY_ID = re.compile(r"\\\{[^}]+\\\}")
 _SHELL = {"sh", "bash", "console"}
-API = documented_app().openapi()
+
+
+@cache
+def api() -> dict[str, Any]:
+    """The API document, a second of CPU: not made while each worker collects the tests."""
+    return documented_app().openapi()
 
 
 def blocks(*languages: str) -> Iterator[tuple[str, str]]:
@@ -86,7 +92,7 @@ def test_requests_are_those_of_the_api(where: str, text: str) -> None:
     operation = _operation(request[1].lower(), request[2])
     media, content = next(iter(operation.get("requestBody", {}).get("content", {"": {}}).items()))
     if media == "application/json":
-        schema = {**content["schema"], "components": API["components"]}
+        schema = {**content["schema"], "components": api()["components"]}
         assert [error.message for error in Draft202012Validator(schema).iter_errors(json.loads(body))] == []
     else:
         assert [json.loads(line) for line in body.splitlines()] or not body
@@ -94,7 +100,7 @@ def test_requests_are_those_of_the_api(where: str, text: str) -> None:
 
 def _operation(method: str, path: str) -> dict[str, Any]:
     """What the API document has for a path."""
-    for template, operations in API["paths"].items():
+    for template, operations in api()["paths"].items():
         if re.fullmatch(_ANY_ID.sub("[^/]+", re.escape(template)), path) and method in operations:
             found: dict[str, Any] = operations[method]
             return found

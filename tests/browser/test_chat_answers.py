@@ -59,7 +59,7 @@ async def test_code_formulas_and_tables_are_drawn(site: Site) -> None:
         await expect(page.locator(".prose").get_by_text("a price is $5 to $10.")).to_be_visible()
         await expect(page.locator(".hljs-keyword").first).to_have_text("def")
         await expect(page.locator(".prose").get_by_text("<b>no markup</b>")).to_be_visible()
-        await expect(page.locator(".prose").get_by_text("graph LR; A-->B")).to_be_visible()
+        await expect(page.get_by_role("img", name="Diagram: A, B")).to_be_visible()
         assert await page.locator("td").nth(1).evaluate("cell => getComputedStyle(cell).textAlign") == "right"
         assert await page.get_by_alt_text("A pixel").evaluate("image => image.naturalWidth") == 1
         await page.get_by_role("button", name="Copy as CSV").click()

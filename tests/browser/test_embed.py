@@ -1,5 +1,6 @@
 """The chat in the page of another site, whose backend is the one of docs/EMBED.md."""
 
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,6 +34,7 @@ from tests.patience import until_shown
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+_ANSWER = "We open at **nine**.\n\n```mermaid\ngraph LR\nOpen -->|at six| Closed\n```"
 _BACKEND, _SCRIPT, _STYLE, _ISSUERS = (
     dict(programs("EMBED.md", language))[title]
     for language, title in (
@@ -127,7 +129,7 @@ async def shop(
         url = address.replace("127.0.0.1", "localhost")
         namespace = _backend(url, directory)
         backends.append(namespace["app"])
-        model = Model(lambda _: Reply([Text("We open at **nine**.")]))
+        model = Model(lambda _: Reply([Text(_ANSWER)]))
         settings: dict[str, Any] = {
             "RUNTALLY_EMBED_ORIGINS": url,
             "RUNTALLY_JWT_ISSUERS": _ISSUERS.replace("https://shop.example.org", url),
@@ -227,6 +229,9 @@ async def test_a_site_gives_the_chat_its_look_and_another_token_when_one_has_exp
         assert await page.evaluate("document.activeElement.tagName") == "BODY"
         await ask(frame, "When do you open?", field="Nachricht", send="Senden")
         await expect(frame.get_by_text("We open at nine.").last).to_be_visible()
+        picture = frame.get_by_role("img", name="Diagramm: Open, Closed, at six").last
+        # In the colour of the site.
+        await expect(picture).to_have_attribute("src", re.compile("%231e201d"))
         looks: Any = await page.frames[1].evaluate(
             """() => {
               const style = getComputedStyle(document.documentElement);

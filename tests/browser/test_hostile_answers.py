@@ -37,6 +37,10 @@ code
 ```
 """
 
+SHAPES = {"svg", "defs", "marker", "g", "rect", "circle", "ellipse", "line", "polyline", "polygon", "path"}
+SHAPES |= {"text", "tspan"}
+UNSAFE = {"href", "xlink:href", "src", "style", "class", "onload", "onerror", "onclick"}
+
 CARD = """
 <details class="tool" data-state="waits" open><summary>send mail</summary>
 <button class="button button-primary">Allow</button></details>
@@ -61,6 +65,29 @@ FORMULAS = [
     "$" + r"\frac{1}{" * 90 + "}" * 90 + "$",
     r"$\begin{array}{" + "c" * 500 + r"}1\end{array}$",
     r"$\unicode$ $\left( $ $$\frac{1}$$",
+]
+
+
+DIAGRAMS = [
+    'graph TD\nA["<img src=x onerror=hacked=1>"] --> B["<script>hacked=1</script>"]',
+    'graph TD\nA --> B\nclick A "javascript:hacked=1"\nclick B call hacked() "x"\nclick A href "https://evil.org"',
+    "graph TD\nA --> B\nstyle A fill:url(//evil.org/x#a)\nclassDef c fill:url(//evil.org)\nclass A c",
+    "%%{init: {'securityLevel': 'loose', 'themeCSS': '@import url(//evil.org/x)'}}%%\ngraph TD\nA-->B",
+    "---\nconfig:\n  securityLevel: loose\n  htmlLabels: true\n---\ngraph TD\nA-->B",
+    'graph TD\nA["#lt;/text#gt;#lt;script#gt;hacked=1#lt;/script#gt; &#60;a href=x&#62; ]]> --> <!--"] --> B',
+    'graph TD\nA["\ue03c\ue073script \ufffe\u0001 \u202e"] -->|"</svg><script>hacked=1</script>"| B',
+    'graph TD\nsubgraph x ["\'/><image href=https://evil.org/x.png />"]\nA\nend',
+    'stateDiagram-v2\nstate "<svg onload=hacked=1>" as A\nA --> B : <foreignObject><b>x</b></foreignObject>',
+    "sequenceDiagram\nA<script>->>B</script>: <img src=https://evil.org/x>\nlink A: x @ https://evil.org",
+    "sequenceDiagram\nparticipant A as <a href='javascript:hacked=1'>x</a>\nA->>A: &lt;img src=x&gt;",
+    'classDiagram\nclass A {\n+String <script>hacked=1</script>\n+go(</text><script>) x\n}\nlink A "https://evil.org"',
+    'erDiagram\nA ||--o{ B : "<image xlink:href=https://evil.org/x>"\nA {\nx<script> y "</svg>"\n}',
+    "graph TD\n" + " & ".join(f"a{number}" for number in range(140)) + " --> b",
+    "graph TD\n" + "subgraph x\n" * 500,
+    "graph TD\n" + "\n".join(f"n{number}-->n{number + 1}" for number in range(600)),
+    "graph TD\nA[" + "x" * 9_900 + "]",
+    "sequenceDiagram\n" + "-" * 9_000,
+    "classDiagram\nclass A {\n" + "x( " * 3_000 + "\n}",
 ]
 
 
@@ -103,6 +130,24 @@ async def test_no_formula_draws_over_the_page(site: Site) -> None:
     assert [url for url in requested if not url.startswith(site.world.url)] == []
 
 
+async def test_no_diagram_runs_or_loads_anything(site: Site) -> None:
+    requested: list[str] = []
+    # Nothing where a line is not mermaid's; the last ones are too large, or no diagrams.
+    drawn = [1] * 9 + [0] + [1] * 3 + [0] * 6
+    async with site.visit() as page:
+        page.on("request", lambda request: requested.append(request.url))
+        pictures = await page.evaluate(_PICTURES, DIAGRAMS)
+        assert await page.evaluate("'hacked' in window") is False
+
+    assert [len(found) for found in pictures] == drawn
+    shown = [picture for found in pictures for picture in found]
+    assert [picture for picture in shown if not picture["isWhole"]] == []
+    assert {name for picture in shown for name in picture["elements"]} <= SHAPES
+    assert {name for picture in shown for name in picture["attributes"]} & UNSAFE == set()
+    assert "</text><script>hacked=1</script> <a href=x> ]]> --> <!--" in shown[5]["text"]
+    assert [url for url in requested if not url.startswith((site.world.url, "data:image/svg+xml,"))] == []
+
+
 async def test_a_command_reads_as_it_is(site: Site) -> None:
     hidden = "echo safe\u202e ;/ fr- mr"
     site.model.script = in_turn(Reply([Text(f"{hidden}\n\n```sh\n{hidden}\u2066x\u2069\n```")]))
@@ -124,6 +169,7 @@ async def test_a_command_reads_as_it_is(site: Site) -> None:
         "> ",
         "```js\nlet a = 'b'; // c\n```\n\n",
         "$\\frac{1}{2}$\n\n",
+        "```mermaid\ngraph LR\nA-->B[Some words]\n```\n\n",
     ],
 )
 async def test_no_streamed_answer_holds_the_page_up(site: Site, piece: str) -> None:
@@ -163,7 +209,10 @@ async def test_the_first_load_is_small(site: Site) -> None:
     assert [
         name
         for name in loaded
-        if any(part in name for part in ("vendor/katex", "vendor/highlight", "vendor/uplot"))
+        if any(
+            part in name
+            for part in ("vendor/katex", "vendor/highlight", "vendor/uplot", "vendor/mermaid", "diagrams/")
+        )
     ] == []
 
 
@@ -196,6 +245,34 @@ _FOREIGN = """() => {
     classes: all.map((node) => node.className).filter((name) => !classes.test(name)),
     hacked: "hacked" in window,
   };
+}"""
+
+# What each answer has of pictures, once nothing is drawn any more.
+_PICTURES = """async (sources) => {
+  const { html, render } = await import("/assets/html.js");
+  const { Prose } = await import("/assets/chat/text.js");
+  const { drawDiagram } = await import("/assets/chat/diagrams/diagram.js");
+  const found = [];
+  for (const source of sources) {
+    const place = document.createElement("div");
+    document.body.append(place);
+    render(html`<${Prose} text=${"```text\\n" + source + "\\n```"} />`, place);
+    await drawDiagram(place.querySelector("pre"));
+    found.push(await Promise.all([...place.querySelectorAll("img")].map(async (picture) => {
+      await picture.decode();
+      const markup = decodeURIComponent(picture.src.replace("data:image/svg+xml,", ""));
+      const file = new DOMParser().parseFromString(markup, "image/svg+xml");
+      const all = [...file.querySelectorAll("*")];
+      return {
+        isWhole: picture.naturalWidth > 0 && !file.querySelector("parsererror"),
+        elements: all.map((node) => node.nodeName),
+        attributes: all.flatMap((node) => node.getAttributeNames()),
+        text: file.documentElement.textContent,
+      };
+    })));
+    render(null, place);
+  }
+  return found;
 }"""
 
 # What is drawn of a formula outside of its answer: clipped parts are not hit.

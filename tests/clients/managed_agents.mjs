@@ -47,7 +47,19 @@ const refused = await sessions.create({ agent: "messages:none", environment_id: 
   () => null,
   (error) => [error instanceof Anthropic.NotFoundError, error.status, error.type],
 );
+const deployment = await client.beta.deployments.create({
+  name: "Report",
+  agent,
+  environment_id: environments[0],
+  initial_events: [{ type: "user.message", content: [{ type: "text", text: "What changed?" }] }],
+  schedule: { type: "cron", expression: "0 0 1 1 *", timezone: "UTC" },
+});
+const { session_id, trigger_context } = await client.beta.deployments.run(deployment.id);
+const begun = [session_id, trigger_context.type];
+for await (const each of sessions.list({ deployment_id: deployment.id })) begun.push(each.deployment_id);
+const upcoming = deployment.schedule.upcoming_runs_at.length;
 const ids = streamed.map(({ id }) => id);
 const types = streamed.map(({ type }) => type);
 const is_whole = JSON.stringify(kept) === JSON.stringify(ids);
-console.log(JSON.stringify({ id: session.id, listed, types, is_whole, title, status, usage, refused }));
+const found = { listed, types, is_whole, title, status, usage, refused, begun, upcoming };
+console.log(JSON.stringify({ id: session.id, deployment: deployment.id, ...found }));

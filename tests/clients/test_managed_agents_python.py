@@ -87,7 +87,7 @@ async def test_a_session_goes_on_over_two_turns_and_its_usage_is_that_of_the_rec
 
     assert (session.status, session.title, session.metadata) == ("idle", "Bob", {"chat": "1"})
     assert kinds(first) == [
-        *("user.message", "session.status_running", "agent.message", "session.status_idle")
+        *("user.message", "session.status_running", "agent.message", "session.usage", "session.status_idle")
     ]
     assert first[0].id == sent[0].id
     assert [first[2].content[0].text, second[2].content[0].text] == [
@@ -106,6 +106,11 @@ async def test_a_session_goes_on_over_two_turns_and_its_usage_is_that_of_the_rec
         sum(each["outputTokens"] for each in receipts),
     )
     assert after.usage.output_tokens > 0
+    snapshots = [each.usage for each in listed if each.type == "session.usage"]
+    assert snapshots == [first[3].usage, second[3].usage]
+    totals = [each["outputTokens"] for each in await world.receipts(runs[1]["runId"])]
+    assert [each.output_tokens for each in snapshots] == [sum(totals), after.usage.output_tokens]
+    assert snapshots[1].list_cost == after.usage.list_cost
     assert all_of_them == [session.id]
 
 
@@ -149,7 +154,8 @@ async def test_a_custom_tool_is_executed_by_the_client(world_of: WorldOf, tmp_pa
     assert waiting.status == "idle"
     assert rest[0].id == sent[0].id
     assert kinds(rest) == [
-        *("user.custom_tool_result", "session.status_running", "agent.message", "session.status_idle")
+        *("user.custom_tool_result", "session.status_running", "agent.message"),
+        *("session.usage", "session.status_idle"),
     ]
     assert "it is blue" in str(world.simulator.requests[1].tool_results)
 

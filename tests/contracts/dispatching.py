@@ -17,7 +17,7 @@ from app.ids import RunKey
 from app.platform.background import forever
 from app.platform.clock.lease import Lease
 from app.platform.db import Database
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.records import RunRecord
 from app.runs.repository import find_run
 from tests.contracts.temporal import Temporal, TemporalServer

@@ -19,7 +19,7 @@ from app.graphs.catalog import GraphCatalog
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.models.registry import ModelRegistry
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.planner import RunPlanner
 from app.simulator.script import Answer, ApiRequest, Reply, Text
 from app.tools.catalog import ToolCatalog

@@ -30,7 +30,7 @@ from app.executors.messages_api.previewer import MessagesPreviewer
 from app.executors.port import ExecutionFailed, GraphExecutor, GraphPreviewer, RunContext, RunPlan
 from app.executors.waiting.decisions import Decision
 from app.requests.messages import Message, SentMessage
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from tests.contracts.messages_executor import a_messages_executor
 from tests.contracts.messages_executor import playing as played
 from tests.factories import a_plan, asking

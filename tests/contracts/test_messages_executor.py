@@ -26,7 +26,7 @@ from app.executors.messages_api.loop import EMPTY_PROMPT, STRUCTURED_OUTPUT_PROM
 from app.executors.port import RunContext
 from app.models.registry import ModelOptions
 from app.requests.messages import Message, SentMessage
-from app.requests.runs import GraphRunRequest, ResponseFormat
+from app.requests.run_request import GraphRunRequest, ResponseFormat
 from app.simulator.script import Answer, Hold, HttpError, Reply, Text, Thinking, ToolUse, in_turn
 from app.simulator.server import Simulator
 from runtally.tools.content import ToolImage, ToolText

@@ -87,18 +87,6 @@ async def test_calls_wait_for_the_client_and_the_model_gets_its_results(
 
 
 @without_cli
-async def test_a_call_that_nothing_answers_fails_in_time(world_of: WorldOf, tmp_path: Path) -> None:
-    script = in_turn(Reply([ToolUse(ASK, {})]), Reply([Text("I see.")]))
-    world = await world_of(script, **settings(tmp_path, timeout_s=0.3))
-
-    events = await world.run(a_request(graphId=HELPER, clientTools=[CONFIRM]))
-
-    (result,) = of_type(events, "tool_call_result")
-    assert (result.data["result"], result.data["isError"]) == ({"error": "timeout"}, True)
-    assert "Nothing answered this call in time." in str(world.simulator.requests[1].tool_results)
-
-
-@without_cli
 async def test_tools_that_a_graph_does_not_take_are_left_out_with_a_warning(
     world_of: WorldOf, tmp_path: Path
 ) -> None:

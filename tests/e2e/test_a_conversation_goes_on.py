@@ -8,16 +8,14 @@ import asyncpg
 import pytest
 
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn, text_of
-from tests.e2e.agents import MESSAGES, without_cli
+from tests.e2e.agents import without_cli
 from tests.e2e.parking import a_parking_world, process_of
 from tests.e2e.stories import (
     ASSISTANT,
     CLOCK,
     World,
     WorldOf,
-    a_client,
     a_request,
-    a_world,
     contents_below,
     first_text,
     until,
@@ -50,58 +48,6 @@ async def test_the_next_run_with_the_same_key_goes_on_and_nothing_is_left_on_the
     ]
     await until(lambda: not list((tmp_path / "data" / "runs").glob("server-*/*")))
     assert not any(b"I am Ada" in content for content in contents_below(tmp_path / "data"))
-
-
-@without_cli
-async def test_two_turns_on_two_server_processes(
-    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
-) -> None:
-    shared: dict[str, Any] = {"REDIS_URL": redis_url, "agent": MESSAGES}
-    first = await world_of(echo, **shared)
-    await said(first, "chat-1", "I am Ada")
-
-    async with a_world(tmp_path / "other", database_url, echo, **shared) as second:
-        final = await said(second, "chat-1", "who am I?")
-        session = (await first.http.get("/v1/sessions/chat-1")).json()
-
-    assert final["ok"]
-    assert ("user", "I am Ada") in heard(second.simulator.requests[-1])
-    assert [message["type"] for message in session["messages"]] == [
-        "user_message",
-        "assistant_message",
-        "result",
-    ] * 2
-
-
-@without_cli
-async def test_another_accounts_conversation_of_the_same_key_is_another(world_of: WorldOf) -> None:
-    world = await world_of(echo)
-    await said(world, "chat-1", "my secret")
-    _, secret = await world.services.accounts.create_key("other", ["runs:write", "runs:read"])
-
-    async with a_client(world.url, secret, agent=MESSAGES) as http:
-        unknown = await http.get("/v1/sessions/chat-1")
-        await http.post("/v1/runs/wait", json=a_request("hello", stateKey="chat-1"))
-        deleted = await http.delete("/v1/sessions/chat-1")
-
-    assert unknown.json()["code"] == "session_not_found"
-    assert heard(world.simulator.requests[-1]) == [("user", "hello")]
-    assert deleted.status_code == 204
-    assert (await world.http.get("/v1/sessions/chat-1")).status_code == 200
-
-
-@without_cli
-async def test_two_runs_posted_at_once_take_turns(world_of: WorldOf) -> None:
-    world = await world_of(echo)
-
-    finals = await asyncio.gather(*(said(world, "chat-1", f"message {number}") for number in range(3)))
-
-    assert all(final["ok"] for final in finals)
-    *_, last = world.simulator.requests
-    roles = [role for role, _ in heard(last)]
-    assert roles == ["user", "assistant"] * 2 + ["user"]
-    # Each turn heard all those before it, and nothing of those after it.
-    assert [len(request.messages) for request in world.simulator.requests] == [1, 3, 5]
 
 
 async def test_a_run_may_interrupt_the_one_before_it(world_of: WorldOf) -> None:
@@ -252,45 +198,6 @@ async def test_a_client_may_post_its_whole_history(world_of: WorldOf) -> None:
     assert text_of(asked[-1]["content"]) == "who am I?"
     shown = [message["content"] for message in await messages_of(world, "chat-1") if "content" in message]
     assert shown[:3] == ["Hi", "Hello!", "I am Ada"]
-
-
-@without_cli
-async def test_a_history_that_contradicts_is_refused(world_of: WorldOf) -> None:
-    world = await world_of(echo)
-    await said(world, "chat-1", "I am Ada")
-    histories = {
-        "another question": [("user", "I am Grace"), ("assistant", "You said: I am Ada")],
-        "another answer": [("user", "I am Ada"), ("assistant", "I never said that")],
-        "an answer left out": [("user", "I am Ada")],
-        "more than there was": [
-            *(("user", "before"), ("user", "I am Ada"), ("assistant", "You said: I am Ada")),
-        ],
-    }
-
-    for case, earlier in histories.items():
-        messages = [*(turn(role, text) for role, text in earlier), turn("user", "next")]
-        body = {**a_request(stateKey="chat-1"), "messages": messages}
-        refused = await world.http.post("/v1/runs", json=body)
-        assert (refused.status_code, refused.json()["code"]) == (409, "history_contradicts"), case
-
-    assert len(world.simulator.requests) == 1
-
-
-@without_cli
-async def test_a_history_that_contradicts_once_its_turn_has_come_ends_the_run(world_of: WorldOf) -> None:
-    hold = Hold(index=4)
-    world = await world_of(in_turn(Reply([Text("one two")], hold=hold)))
-    first = await world.start(a_request("go", stateKey="chat-1"))
-    await hold.reached.wait()
-    messages = [turn("user", "go"), turn("assistant", "something else"), turn("user", "next")]
-    second = await world.start({**a_request(stateKey="chat-1"), "messages": messages})
-    hold.until.set()
-
-    await world.ended(first)
-    final = (await world.ended(second))["final"]
-
-    assert final["error"] == "invalid_request"
-    assert len(world.simulator.requests) == 1
 
 
 async def test_a_conversation_outgrows_the_models_context(world_of: WorldOf) -> None:

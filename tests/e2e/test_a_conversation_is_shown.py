@@ -44,24 +44,6 @@ async def test_what_waits_to_be_heard_is_shown_in_its_turn(world_of: WorldOf) ->
 
 
 @without_cli
-async def test_what_an_earlier_conversation_of_this_key_was_asked_is_gone_with_it(world_of: WorldOf) -> None:
-    hold = Hold(index=4)
-    world = await world_of(in_turn(Reply([Text("one two")], hold=hold), Reply([Text("new")])))
-    running = await world.start(a_request("first", stateKey="chat-1"))
-    await hold.reached.wait()
-    cancelled = await world.start(a_request("secret", stateKey="chat-1"))
-    await world.http.post(f"/v1/runs/{cancelled}/cancel")
-    await world.ended(cancelled)
-    hold.until.set()
-    await world.ended(running)
-    await world.http.delete("/v1/sessions/chat-1")
-    again = await world.start(a_request("other", stateKey="chat-1"))
-    await world.ended(again)
-
-    assert await asked(world) == [("other", again, "stop")]
-
-
-@without_cli
 async def test_what_it_cost_is_for_keys_that_may_see_receipts(world_of: WorldOf) -> None:
     world = await world_of(in_turn(Reply([Text("hello")])))
     run_id = await world.start(a_request(stateKey="chat-1"))

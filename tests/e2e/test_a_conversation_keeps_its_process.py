@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
-from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
+from app.simulator.script import ApiRequest, Reply, Text, ToolUse, text_of
 from tests.e2e.auditing import heard
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.parking import a_parking_world, gone, parked, pool_of, process_of
@@ -91,36 +91,6 @@ async def test_a_process_that_is_not_what_the_turn_needs_is_replaced(world_of: W
             # The model did not answer by the tool; the process may not be used again.
             continue
         assert process_of(world, "chat-1") != before
-
-
-async def test_a_process_is_only_parked_after_an_answer(world_of: WorldOf) -> None:
-    hold = Hold(index=5)
-
-    def answers(request: ApiRequest) -> Reply:
-        match request.last_text.rpartition("\n")[2]:
-            case "refuse":
-                return Reply([Text("No.")], stop_reason="refusal")
-            case "wait":
-                return Reply([Text("one two three")], hold=hold)
-            case _:
-                return echo(request)
-
-    world = await a_parking_world(world_of, answers, idle=4)
-    await turn(world, "hello", "chat-1")
-    process = process_of(world, "chat-1")
-    assert not (await turn(world, "refuse", "chat-1"))["ok"]
-    await gone(process)
-    await turn(world, "hello", "chat-2")
-    process = process_of(world, "chat-2")
-    run_id = await world.start(a_request("wait", stateKey="chat-2"))
-    await hold.reached.wait()
-    await world.http.post(f"/v1/runs/{run_id}/cancel")
-    await world.ended(run_id)
-
-    await gone(process)
-    assert parked(world) == []
-    final = await turn(world, "and now?", "chat-2")
-    assert final["content"].endswith("and now?")
 
 
 async def test_a_crash_between_turns_is_nobodys_error(world_of: WorldOf) -> None:
@@ -237,20 +207,6 @@ async def test_a_deleted_conversations_process_ends_and_the_next_of_its_name_kno
         await gone(process)
     await until(lambda: parked(world) == ["chat-1"])
     await until(lambda: not any(b"my secret" in text for text in contents_below(tmp_path / "data" / "runs")))
-
-
-async def test_a_fork_and_its_origin_have_each_their_own(world_of: WorldOf) -> None:
-    world = await a_parking_world(world_of, echo, idle=4)
-    first = await turn(world, "one")
-    process = process_of(world, "chat-1")
-    await world.http.post("/v1/sessions/chat-1/fork", json={"at": first["runId"], "stateKey": "chat-2"})
-
-    await turn(world, "mine", "chat-2")
-    assert questions(world.simulator.requests[-1]) == ["one", "mine"]
-    await turn(world, "yours")
-
-    assert questions(world.simulator.requests[-1]) == ["one", "yours"]
-    assert process_of(world, "chat-1") == process != process_of(world, "chat-2")
 
 
 async def test_a_process_belongs_to_one_account_and_ends_with_its_key(world_of: WorldOf) -> None:

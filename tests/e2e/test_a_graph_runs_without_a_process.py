@@ -1,19 +1,15 @@
 """The same graphs with the Messages API: what is different, and that clients see no difference."""
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from app.simulator.script import ApiRequest, Reply, Text, Thinking, ToolUse, in_turn
+from app.simulator.script import Reply, Text, Thinking, ToolUse, in_turn
 from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
-from tests.e2e.prompt_prefix import first_difference
 from tests.e2e.stories import CALCULATOR, CLOCK, Heard, OpenWorld, World, WorldOf, a_request
 from tests.graph_files import graph_files
-from tests.media import PIXEL, b64
 
 ASSISTANT = f"{MESSAGES}:assistant"
 CODER = "---\ndescription: d\nnative_tools: [Bash]\nagents:\n  a: {description: d, prompt: p}\n---\nCode."
-THINKER = "---\ndescription: d\ntools: [core__calculate]\nthinking_budget_tokens: 2048\n---\nThink."
 
 
 async def turn(world: World, prompt: str, **fields: Any) -> dict[str, Any]:
@@ -86,34 +82,6 @@ async def test_a_conversation_belongs_to_one_executor(world_of: WorldOf) -> None
     assert answer["content"] == "You are Ada"
     assert conversation["turns"] == 2
     assert len(world.simulator.requests) == 2
-
-
-async def test_each_request_of_a_conversation_begins_with_the_one_before(
-    world_of: WorldOf, tmp_path: Path
-) -> None:
-    call = Reply([Thinking("hm", "c2ln"), Text("So."), ToolUse("core__calculate", {"expression": "1+1"})])
-    answers = [each for _ in range(3) for each in (call, Reply([Thinking("well"), Text("Two.")]))]
-    world = await world_of(in_turn(*answers), **graph_files(tmp_path, thinker=THINKER))
-    picture = {"type": "image", "mediaType": "image/png", "data": b64(PIXEL)}
-
-    for number in range(3):
-        content = [{"type": "text", "text": f"what is this {number}?"}, picture]
-        body = {"graphId": f"{MESSAGES}:thinker", "stateKey": "chat"}
-        answer = await world.http.post(
-            "/v1/runs/wait", json={**body, "messages": [{"role": "user", "content": content}]}
-        )
-        assert answer.json()["content"] == "Two.", answer.text
-
-    requests = world.simulator.requests
-    assert len(requests) == 6
-    assert [first_difference(before, after) for before, after in pairwise(requests)] == [None] * 5
-    assert [len(marks(request)) for request in requests] == [3, 4, 4, 4, 4, 4]
-
-
-def marks(request: ApiRequest) -> list[Any]:
-    content = [block for message in request.body["messages"] for block in message["content"]]
-    parts = (*request.body["tools"], *request.body["system"], *content)
-    return [part for part in parts if "cache_control" in part]
 
 
 async def test_generating_previewing_and_joining_know_nothing_of_it(world_of: WorldOf) -> None:

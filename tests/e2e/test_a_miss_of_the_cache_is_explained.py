@@ -5,10 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-import asyncpg
-
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse
-from tests.e2e.agents import without_cli
 from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import ASSISTANT, CLOCK, World, WorldOf
 
@@ -84,37 +81,3 @@ async def test_a_changed_system_message_is_found_and_priced(world_of: WorldOf) -
     assert [(item["group"], item["cacheMissUsd"]) for item in by_graph] == [
         (ASSISTANT, second["cacheMissUsd"])
     ]
-
-
-async def test_someone_who_answers_late_finds_nothing(world_of: WorldOf, database_url: str) -> None:
-    model = CachingModel()
-    world = await a_parking_world(world_of, model)
-    await turn(world, "hi")
-    model.entries.clear()
-    connection = await asyncpg.connect(database_url)
-    try:
-        stored = json.loads(await connection.fetchval("SELECT prompt FROM session_prompts"))
-        stored["at"] = "2026-11-22T10:00:00Z"
-        await connection.execute("UPDATE session_prompts SET prompt = $1", json.dumps(stored))
-    finally:
-        await connection.close()
-
-    late = await turn(world, "sorry, I was away")
-
-    assert (late["cacheMiss"]["cause"], late["cacheMiss"]["part"]) == ("expired", None)
-    assert late["cacheMiss"]["idleS"] > 300
-    assert Decimal(late["cacheMissUsd"]) > 0
-
-
-@without_cli
-async def test_a_deleted_conversation_leaves_no_prompt(world_of: WorldOf, database_url: str) -> None:
-    world = await world_of(CachingModel())
-    await turn(world, "hi")
-    assert (await world.http.delete("/v1/sessions/chat-1")).is_success
-
-    connection = await asyncpg.connect(database_url)
-    try:
-        assert await connection.fetchval("SELECT count(*) FROM session_prompts") == 0
-    finally:
-        await connection.close()
-    assert (await turn(world, "hi"))["cacheMiss"] is None

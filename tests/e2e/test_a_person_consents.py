@@ -68,36 +68,6 @@ async def test_a_person_may_change_the_arguments(world_of: WorldOf, tmp_path: Pa
 
 
 @without_cli
-async def test_a_person_may_deny_and_say_why(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(one_mail(), **settings(tmp_path))
-    run_id, _, request = await asked(world)
-
-    await world.decide(run_id, request, decision="deny", message="Never write to Bob.")
-    events = await world.events(run_id)
-
-    assert office().sent == []
-    (result,) = world.simulator.requests[-1].tool_results
-    assert "Never write to Bob." in str(result["content"])
-    (told,) = [event.data for event in events if event.type == "tool_call_result"]
-    assert (told["isError"], told["result"]) == (True, {"error": "policy_denied"})
-    assert events[-1].data["finishReason"] == "stop"
-
-
-@without_cli
-async def test_a_call_nobody_decides_about_is_denied_in_time(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(one_mail(), **settings(tmp_path, approval_timeout_s=0.5))
-    run_id, _, request = await asked(world)
-
-    events = await world.events(run_id)
-    late = await world.decide(run_id, request, decision="allow")
-
-    assert office().sent == []
-    (resolved,) = [event.data for event in events if event.type == "permission_resolved"]
-    assert (resolved["decision"], resolved["reason"]) == ("deny", "expired")
-    assert late.json()["code"] == "run_ended"
-
-
-@without_cli
 async def test_arguments_that_are_wrong_bother_nobody(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(
         in_turn(Reply([ToolUse(MAIL, {"to": "nobody"})]), Reply([Text("I see.")])), **settings(tmp_path)
@@ -159,23 +129,6 @@ async def test_a_tool_that_fails_to_check_a_decision_ends_no_run(
     assert (good.status_code, beside.status_code) == (200, 200)
     assert [heard[-1].data["finishReason"] for heard in events] == ["stop", "stop"]
     assert office().sent == [("bob@example.org", "Hello Bob")] * 2
-
-
-@without_cli
-async def test_another_account_decides_nothing(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(one_mail(), **settings(tmp_path))
-    run_id, _, request = await asked(world)
-    _, secret = await world.services.accounts.create_key("other", ["runs:write", "runs:approve"])
-
-    path = f"/v1/runs/{run_id}/permissions/{request['requestId']}"
-    answer = await world.http.post(
-        path, json={"decision": "allow"}, headers={"Authorization": f"Bearer {secret}"}
-    )
-    await world.http.post(f"/v1/runs/{run_id}/cancel")
-    await world.events(run_id)
-
-    assert answer.json()["code"] == "run_not_found"
-    assert office().sent == []
 
 
 async def asked(world: World) -> tuple[str, list[Heard], dict[str, Any]]:

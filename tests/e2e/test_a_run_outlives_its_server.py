@@ -4,20 +4,14 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
-from app.billing.credit.ledger import CreditLedger
-from app.ids import RunId, RunKey
-from app.platform.db import Database
-from app.runs.records import NewRun
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
-from tests.e2e.agents import CLAUDE, MESSAGES, named, without_cli
+from tests.e2e.agents import CLAUDE, MESSAGES, named
 from tests.e2e.office import TASK, WORKER, office, settings
 from tests.e2e.servers import a_server
-from tests.e2e.stories import ASSISTANT, World, WorldOf, a_request, until
+from tests.e2e.stories import World, WorldOf, a_request, until
 from tests.e2e.test_a_client_brings_tools import answer, waiting
-from tests.integration.run_process import insert
 from tests.patience import PATIENCE_S, until_shown
 
 PICK = "client-pick"
@@ -112,34 +106,3 @@ async def _until_said(world: World, key: str, kind: str) -> None:
 async def _followed(world: World, run_id: str) -> list[tuple[str, str | None]]:
     async with asyncio.timeout(PATIENCE_S):
         return [(event.type, event.data.get("error")) async for event in world.follow(run_id)]
-
-
-@without_cli
-async def test_a_run_whose_acceptance_the_server_did_not_hear_of_is_ended_and_its_credit_given_back(
-    world_of: WorldOf, database: Database
-) -> None:
-    hold = Hold(index=4)
-    reply = Reply([Text("one two three")], hold=hold)
-    world = await world_of(lambda _: reply, RUNTALLY_LEASE_S=2)
-    account_id, ledger = await world.account_id(), CreditLedger(database)
-    await ledger.change_mode(account_id, "prepaid")
-    await ledger.grant(account_id, 10**9)
-    await world.http.post("/v1/runs", json=a_request(runId="carried"))
-    await hold.reached.wait()
-    lost = RunKey(account_id, RunId("lost"))
-
-    # The connection broke when the transaction was committed: the server answered with 503.
-    async with database.transaction() as tx:
-        (process_id, key_id) = (await tx.execute(text("SELECT process_id, api_key_id FROM runs"))).one()
-        new = NewRun(lost, key_id, ASSISTANT, "claude-sonnet-4-6", "{}", "", b"", None, process_id)
-        await insert(tx, new)
-        await ledger.reserve(tx, lost, 10**6)
-    ended = await world.ended("lost")
-    carried = (await world.http.get("/v1/runs/carried")).json()
-    hold.until.set()
-    await world.ended("carried")
-
-    assert (ended["status"], ended["final"]["error"]) == ("failed", "internal")
-    assert carried["status"] == "running"
-    credit = await ledger.balance(account_id)
-    assert (credit.reserved, credit.balance) == (0, 10**9 - credit.spent)

@@ -10,7 +10,7 @@ import pytest
 from app.simulator.script import Hold, Reply, Responder, Text, ToolUse, in_turn
 from tests.e2e.agents import MESSAGES
 from tests.e2e.office import MAIL, MAILER, office, settings
-from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_client, a_request, until
+from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_request, until
 from tests.patience import PATIENCE_S
 
 ARGS = {"to": "bob@example.org", "text": "Hello Bob"}
@@ -165,22 +165,6 @@ async def test_a_run_that_waits_is_stopped_at_once(world_of: WorldOf, tmp_path: 
     assert (await world.http.delete(f"/v1/runs/{run_id}")).status_code == 204
 
 
-@parking_agents
-async def test_of_two_answers_the_first_counts(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(one_mail(), **settings(tmp_path), **SOON)
-    run_id, request = await parked(world)
-
-    answers = await asyncio.gather(
-        world.decide(run_id, request, decision="allow"), world.decide(run_id, request, decision="deny")
-    )
-    await world.ended(run_id)
-
-    refused = [answer.json()["code"] for answer in answers if answer.status_code != 200]
-    assert len(refused) == 1
-    assert refused[0] in {"permission_decided", "run_ended"}
-    assert len(office().sent) == int(answers[0].status_code == 200)
-
-
 COLOR = {
     "question": "Which color?",
     "header": "Color",
@@ -230,27 +214,3 @@ async def test_calls_of_one_message_wait_together_and_the_others_are_not_repeate
     assert not any(block.get("is_error") for block in results.values())
     assert "Red" in str(results["toolu_ask"])
     assert kinds(events).count("tool_call_result") == 4
-
-
-@parking_agents
-async def test_who_may_not_approve_cannot_let_a_run_go_on_that_waits(
-    world_of: WorldOf, tmp_path: Path
-) -> None:
-    world = await world_of(one_mail(), **settings(tmp_path), **SOON)
-    run_id, request = await parked(world)
-    _, runner = await world.services.accounts.create_key("default", ("runs:write", "runs:read"))
-    _, other = await world.services.accounts.create_key("other", ("runs:write", "runs:read", "runs:approve"))
-    path = f"/v1/runs/{run_id}/permissions/{request['requestId']}"
-    refusals = []
-    for key in (runner, other):
-        async with a_client(world.url, key) as http:
-            refusals.append(await http.post(path, json={"decision": "allow"}))
-    unknown = await world.http.post(
-        f"/v1/runs/{run_id}/tool-results/{request['requestId']}", json={"result": 1}
-    )
-    run = (await world.http.get("/v1/runs", params={"status": "waiting"})).json()["items"]
-
-    assert [refusal.status_code for refusal in refusals] == [403, 404]
-    assert unknown.json()["code"] == "tool_call_not_found"
-    assert [each["runId"] for each in run] == [run_id]
-    assert office().sent == []

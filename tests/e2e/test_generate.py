@@ -9,8 +9,8 @@ import pytest
 
 from app.executors.port import INTERNAL, MAX_TURNS, UNAVAILABLE
 from app.simulator.script import Reply, Text, Thinking, ToolUse, in_turn
-from tests.e2e.stories import World, WorldOf, until
-from tests.factories import a_wait, reached_by, scripted
+from tests.e2e.stories import World, WorldOf
+from tests.factories import scripted
 from tests.scripted import Action, Fail, WriteMessage
 
 GRAPH = "claude_agents:generate"
@@ -140,18 +140,6 @@ async def test_a_run_that_fails_is_a_problem_that_names_it(world_of: WorldOf) ->
         assert (await world.ended(problem["runId"]))["status"] == "failed"
 
 
-async def test_a_run_that_is_cancelled_while_its_caller_waits(world_of: WorldOf) -> None:
-    wait = a_wait()
-    world = await world_of(in_turn(), executors=scripted(wait))
-    waiting = asyncio.create_task(_text(world, runId="cancelled-1"))
-    await reached_by(wait)
-
-    await world.http.post("/v1/runs/cancelled-1/cancel")
-
-    response = await waiting
-    assert (response.status_code, response.json()["code"]) == (409, "aborted")
-
-
 async def test_the_same_key_asks_the_model_once(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), executors=scripted(WriteMessage("once")))
     key = {"Idempotency-Key": "k-1"}
@@ -203,17 +191,3 @@ async def test_a_parameter_claude_does_not_take_is_said_to_be_one(world_of: Worl
     response = await _text(world, seed=7)
 
     assert response.json()["detail"] == "seed: is a parameter that Claude models do not take"
-
-
-async def test_leaving_does_not_stop_it(world_of: WorldOf) -> None:
-    wait = a_wait()
-    world = await world_of(in_turn(), executors=scripted(WriteMessage("one two", before_end=wait)))
-    waiting = asyncio.create_task(_text(world, runId="left-1"))
-    await reached_by(wait)
-    waiting.cancel()
-    await until(waiting.done)
-
-    wait.until.set()
-
-    assert (await world.ended("left-1"))["status"] == "succeeded"
-    assert (await _text(world, runId="left-1")).json()["content"] == "one two"

@@ -11,7 +11,7 @@ import yaml
 
 from app.simulator.script import Reply, Text, ToolUse, in_turn
 from tests.e2e.agents import MESSAGES, every_agent, without_cli
-from tests.e2e.stories import Heard, World, WorldOf, a_client, a_request, a_world
+from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world
 from tests.e2e.test_a_chat_of_the_ai_sdk import says
 from tests.graph_files import graph_files
 
@@ -199,25 +199,6 @@ async def test_questions_that_are_too_long_are_not_asked(world_of: WorldOf, tmp_
     assert '"Which color?"="Blue"' in str(second["content"])
     assert "Approved" not in str(second["content"])
     assert len(of_type(events, "question")) == 1
-
-
-@without_cli
-async def test_strangers_cannot_answer(world_of: WorldOf, tmp_path: Path) -> None:
-    """Another account, a key that may only read, and one of the account that may not read this run."""
-    world = await world_of(in_turn(asking(COLOR), Reply([Text("Fine.")])), **settings(tmp_path))
-    run_id, asked = await the_question(world)
-    accounts = world.services.accounts
-    statuses = []
-    for account, scopes in {"other": ["runs:write"], "default": ["runs:read"]}.items():
-        _, key = await accounts.create_key(account, scopes)
-        async with a_client(world.url, key) as stranger:
-            path = f"/v1/runs/{run_id}/questions/{asked['requestId']}"
-            statuses.append((await stranger.post(path, json={"answers": {"0": "Red"}})).status_code)
-    await answer(world, run_id, asked, {"0": "Blue"})
-    (resolved,) = of_type(await world.events(run_id), "question_resolved")
-
-    assert statuses == [404, 403]
-    assert resolved.data["answers"] == [["Blue"]]
 
 
 @without_cli

@@ -23,7 +23,7 @@ from app.simulator.script import (
     ToolUse,
     in_turn,
 )
-from tests.e2e.agents import CLAUDE, every_agent, named, without_cli
+from tests.e2e.agents import CLAUDE, every_agent, named
 from tests.e2e.parking import a_parking_world, pid_file, pool_of, process_of
 from tests.e2e.stories import ANALYST, CALCULATOR, CLOCK, World, WorldOf, a_request, until
 from tests.e2e.the_bill import bill, wire
@@ -220,21 +220,6 @@ async def test_a_cancel_at_any_event_pays_for_what_came(world_of: WorldOf, agent
 
 def is_disconnected(world: World, number: int) -> bool:
     return world.simulator.sent[number].disconnected
-
-
-@without_cli
-async def test_a_cancel_after_the_last_number_pays_the_last_number(world_of: WorldOf) -> None:
-    reply = Reply([Text("one two")], final_usage={"output_tokens": 4711})
-    hold = Hold(index=7)
-    world = await world_of(in_turn(Reply(reply.blocks, final_usage=reply.final_usage, hold=hold)))
-    run_id = await world.start(a_request())
-    await hold.reached.wait()
-
-    await world.http.post(f"/v1/runs/{run_id}/cancel")
-
-    await world.ended(run_id)
-    (receipt,) = await world.receipts(run_id)
-    assert (receipt["basis"], receipt["outputTokens"]) == ("final", 4711)
 
 
 @every_agent

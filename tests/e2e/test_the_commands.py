@@ -103,29 +103,6 @@ async def test_a_conversation_of_another_program_goes_on(world_of: WorldOf, tmp_
     assert "Nine." in str(world.simulator.requests[0].messages)
 
 
-async def test_credit_is_managed_beside_a_running_server(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(in_turn())
-    there = {"DATABASE_URL": str(world.services.settings.database_url)}
-
-    granted = await command(tmp_path, "credits", "grant", "default", "--usd", "5", **there)
-    adjusted = await command(
-        tmp_path, "credits", "adjust", "default", "--usd", "-0.5", "--note", "typo", **there
-    )
-    terms = await command(tmp_path, "credits", "terms", "default", "--mode", "prepaid", **there)
-    shown = await command(tmp_path, "credits", "show", "default", **there)
-    wrong = [
-        await command(tmp_path, "credits", "grant", "nobody", "--usd", "5", **there),
-        await command(tmp_path, "credits", "grant", "default", "--usd", "-5", **there),
-        await command(tmp_path, "credits", "grant", "default", "--usd", "much", **there),
-    ]
-
-    assert [done.exit_code for done in (granted, adjusted, terms, shown)] == [0] * 4, terms.stderr
-    for amount in ("5.0000000", "-0.5000000", "4.5000000", "prepaid"):
-        assert amount in shown.stdout
-    assert [done.exit_code for done in wrong] == [2, 2, 2]
-    assert (await world.http.get("/v1/balance")).json()["left"] == 45_000_000
-
-
 @without_cli
 async def test_programs_read_what_commands_print(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(in_turn(Reply([Text("hello")])))

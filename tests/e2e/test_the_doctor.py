@@ -25,7 +25,6 @@ from tests.e2e.recording_cli import a_login, a_recording_cli, assert_isolated, s
 from tests.e2e.servers import ROOT
 from tests.e2e.stories import PROVIDER_KEY, the_settings
 from tests.e2e.test_the_machines_own_login import ROUTING
-from tests.e2e.test_tools_of_other_peoples_servers import TOKEN, graphs, program
 from tests.e2e.workshop import EDITOR
 from tests.e2e.workshop import settings as the_editor
 from tests.patience import PATIENCE_S
@@ -292,23 +291,3 @@ async def test_a_server_opens_what_the_doctor_found_usable(tmp_path: Path, datab
 
     assert report.ok
     assert by_name(report.as_json())["graphs"]["detail"] == ", ".join(graphs)
-
-
-@pytest.mark.parametrize(
-    ("server", "status", "detail"),
-    [
-        (program(), "ok", "library__search"),
-        (program(tools={"nothing": "read_only"}), "error", "library"),
-    ],
-    ids=["well", "badly"],
-)
-async def test_other_peoples_servers_are_asked_for_what_graphs_need(
-    tmp_path: Path, database_url: str, server: dict[str, Any], status: str, detail: str
-) -> None:
-    async with hello() as simulator:
-        report = await examined(tmp_path, database_url, simulator, **graphs(tmp_path, server))
-
-    check = by_name(report.as_json())["mcp_servers"]
-    assert (report.ok, check["status"]) == (status == "ok", status), report
-    assert detail in check["detail"]
-    assert TOKEN not in printed_of(report)

@@ -7,7 +7,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,33 +14,25 @@ from typing import Any
 import pytest_asyncio
 from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, ClaudeSDKClient, ResultMessage
 
-from app.billing.credit.ledger import CreditLedger
-from app.billing.prices.price_list import PriceList
-from app.billing.receipts.delivery import ReceiptDelivery
-from app.billing.receipts.journal import Journal
-from app.billing.receipts.queue import ReceiptQueue
-from app.billing.reports.service import BillingReports
+from app.auth.records import KeyRecord
 from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
 from app.executors.claude_agent.meters.usage import UsageFold
 from app.executors.claude_agent.process.cli import bundled_cli
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.environment import cli_environment, launcher
-from app.executors.metering import BilledMetering, channel_limits
 from app.executors.port import RunPlan
-from app.gateway.proxy import Gateway
-from app.gateway.upstream import Upstream
-from app.graphs.spec import GraphSpec
 from app.http.api.receipts.schemas import ReceiptResponse
-from app.ids import RunId, RunKey, new_uuid
+from app.ids import RunId, RunKey
 from app.models.registry import ModelOptions
 from app.platform.db import Database
-from app.requests.runs import RunLimits
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from app.simulator.server import Simulator
 from app.usage.records import Attribution, Meters
-from tests.e2e.stories import PROVIDER_KEY, until
+from tests.e2e.stories import until
 from tests.e2e.the_bill import bill, wire
-from tests.factories import an_account
+from tests.factories import a_plan, an_account
+from tests.integration.billed_gateway import MODEL, BilledGateway, a_billed_gateway
+from tests.integration.gateway_seam import PROVIDER_KEY
 from tests.patience import PATIENCE_S
 
 SWITCHES = ("DISABLE_COMPACT", "CLAUDE_CODE_DISABLE_ATTACHMENTS")
@@ -52,18 +43,18 @@ class Bench:
     """Everything between the SDK and the receipts, without the executor."""
 
     simulator: Simulator
-    gateway: Gateway
-    billing: BilledMetering
-    reports: BillingReports
+    billed: BilledGateway
+    key: KeyRecord
     directory: RunDirectory
-    plan: Callable[[str], RunPlan]
+
+    def plan(self, run_id: str) -> RunPlan:
+        """The plan of a run."""
+        run = RunKey(self.key.account_id, RunId(run_id))
+        return a_plan(run=run, model=MODEL, attribution=Attribution(self.key.id, "claude_agents:full", None))
 
     async def converse(self, run_id: str, *prompts: str, results: int = 1, **options: Any) -> Meters:
         """Ask one prompt after the other and settle the bill."""
-        plan = self.plan(run_id)
-        channel = self.gateway.open_channel(
-            run_id, channel_limits(plan), self.billing.hooks_for(plan, executor_type="claude_sdk")
-        )
+        plan, channel = self.plan(run_id), self.billed.channel(self.key, run_id)
         meters, fold = ComparingMeter(plan, channel), UsageFold()
         async with ClaudeSDKClient(self.options(channel.url, channel.token, run_id, options)) as client:
             for prompt in prompts:
@@ -74,20 +65,19 @@ class Bench:
                         meters.observe(message)
                         for metered in fold.feed(message):
                             for fact in meters.feed(metered):
-                                self.billing.receipts.record(fact)
+                                self.billed.metering.receipts.record(fact)
                         if isinstance(message, ResultMessage):
                             heard += 1
                             if heard == results:
                                 break
-        await self.gateway.close_channel(channel)
+        await self.billed.gateway.close_channel(channel)
         for fact in meters.finish():
-            self.billing.receipts.record(fact)
-        await self.billing.receipts.flush(plan.run, within_s=PATIENCE_S)
+            self.billed.metering.receipts.record(fact)
         return meters.summary()
 
     async def receipts(self, run_id: str) -> list[dict[str, Any]]:
         """What was charged for this run."""
-        found = await self.reports.of_run(self.plan(run_id).run)
+        found = await self.billed.charged(self.plan(run_id).run)
         return [ReceiptResponse.model_validate(receipt).model_dump(by_alias=True) for receipt in found]
 
     def options(self, url: str, token: str, name: str, options: dict[str, Any]) -> ClaudeAgentOptions:
@@ -106,7 +96,7 @@ class Bench:
         os.chmod(script, 0o700)  # noqa: PTH101 - as the executor does
         chosen: dict[str, Any] = {
             "system_prompt": "You are the main agent.",
-            "model": "claude-sonnet-4-6",
+            "model": MODEL,
             "thinking": {"type": "disabled"},
             "tools": [],
             "strict_mcp_config": True,
@@ -122,39 +112,11 @@ class Bench:
 
 @pytest_asyncio.fixture
 async def bench(database: Database, tmp_path: Path) -> AsyncIterator[Bench]:
-    key = await an_account(database)
-
-    def plan(run_id: str) -> RunPlan:
-        return RunPlan(
-            run=RunKey(key.account_id, RunId(run_id)),
-            attempt=0,
-            spec=GraphSpec(name="full", description="d", system_prompt="p"),
-            model="claude-sonnet-4-6",
-            tools=(),
-            limits=RunLimits(),
-            timeout=timedelta(seconds=60),
-            attribution=Attribution(key.id, "claude_agents:full", None),
-        )
-
-    prices, journal = PriceList(), Journal(tmp_path / "journal", new_uuid())
-    queue = ReceiptQueue(journal, prices)
-    working = asyncio.create_task(ReceiptDelivery(database, queue).work())
     async with (
         Simulator(lambda _: Reply([Text("hello")]), accepted_keys=frozenset({PROVIDER_KEY})) as simulator,
-        Upstream(base_url=simulator.url, api_key=PROVIDER_KEY) as provider,
-        Gateway(provider) as gateway,
+        a_billed_gateway(database, simulator.url, tmp_path / "journal") as billed,
     ):
-        yield Bench(
-            simulator,
-            gateway,
-            BilledMetering(queue, CreditLedger(database), prices),
-            BillingReports(database),
-            RunDirectory(tmp_path),
-            plan,
-        )
-    working.cancel()
-    await asyncio.wait({working})
-    journal.close()
+        yield Bench(simulator, billed, await an_account(database), RunDirectory(tmp_path))
 
 
 def a_delegating_model(*, background: bool) -> Callable[[ApiRequest], Answer]:
@@ -220,15 +182,11 @@ async def test_compaction(bench: Bench) -> None:
 async def test_a_client_that_just_leaves(bench: Bench) -> None:
     """Disconnected without an interrupt, the CLI goes on by itself; the bill goes with it."""
     bench.simulator.responder = lambda _: Reply([Text("one two three four five")], delta_delay_s=0.2)
-    plan = bench.plan("left")
-    channel = bench.gateway.open_channel(
-        "left", channel_limits(plan), bench.billing.hooks_for(plan, executor_type="claude_sdk")
-    )
+    channel = bench.billed.channel(bench.key, "left")
     async with ClaudeSDKClient(bench.options(channel.url, channel.token, "left", {})) as client:
         await client.query("go")
         await until(lambda: bool(bench.simulator.sent))
 
-    await bench.gateway.close_channel(channel)
-    await bench.billing.receipts.flush(plan.run, within_s=PATIENCE_S)
+    await bench.billed.gateway.close_channel(channel)
 
     assert bill(await bench.receipts("left")) == wire(bench.simulator.sent) != {}

@@ -8,6 +8,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Mapping
+from hashlib import sha256
 from importlib.metadata import distribution
 from pathlib import Path
 from shutil import which
@@ -34,7 +35,6 @@ _NEEDED = {
         "*.html",
         "*.svg",
         "*.gz",
-        "*.LICENSE",
         "*.template",
     ],
     "runtally": ["*.py", "py.typed"],
@@ -65,18 +65,28 @@ print(asyncio.run(call_tool(quote, country="FR", weight_kg=2)).markdown)
 """
 
 _PAGES = """
+import asyncio
+import gzip
+from hashlib import sha256
 from app.http.api.guide.pages import guide_pages
 from app.http.api.pages.routes import files
 from app.http.openapi.document import examples
 print([len(page.text) for page in guide_pages().values()])
 print(len(examples()))
-print(files.lookup_path("shell.js")[0].rpartition("/")[2])
+for path in ("shell.js", "languages/de.ftl"):
+    got = asyncio.run(files.get_response(path, {"method": "GET", "headers": []}))
+    print(got.media_type, got.headers["content-encoding"], sha256(gzip.decompress(got.body)).hexdigest())
 """
 """What an installed server has of the guide and of the API's examples, and where it finds a script."""
 
 
 def _pages() -> str:
-    return f"{[len(page.text) for page in guide_pages().values()]}\n{len(examples())}\nshell.js.gz\n"
+    script, words = (
+        sha256((ROOT / "app/web" / path).read_bytes()).hexdigest()
+        for path in ("shell.js", "languages/de.ftl")
+    )
+    texts = [len(page.text) for page in guide_pages().values()]
+    return f"{texts}\n{len(examples())}\ntext/javascript gzip {script}\ntext/plain gzip {words}\n"
 
 
 async def output_of(
@@ -119,7 +129,7 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
     with zipfile.ZipFile(wheel) as archive:
         packed = set(archive.namelist())
         metadata = archive.read(f"runtally-{__version__}.dist-info/METADATA").decode()
-        with tarfile.open(fileobj=io.BytesIO(archive.read("app/texts.tar.xz"))) as inner:
+        with tarfile.open(fileobj=io.BytesIO(archive.read("app/texts.tar.bz2"))) as inner:
             archived = set(inner.getnames())
     with tarfile.open(source) as sources:
         sent = sources.getnames()
@@ -131,13 +141,13 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
         for path in (ROOT / directory).rglob(pattern)
     }
     texts = {".env.example", "app/http/openapi/examples.yaml"}
+    texts |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "app/web/vendor").glob("*.LICENSE")}
+    texts |= {"app/web/vendor/README.md"}
     texts |= {f"docs/{name or 'README'}.md" for name in guide_pages().keys() - {"settings"}}
-    compressed = set[str]()
     for kind in ("js", "css", "ftl"):
-        compressed |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "app/web").rglob(f"*.{kind}")}
+        texts |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "app/web").rglob(f"*.{kind}")}
     needed = {re.sub("^migrations/", "app/migrations/", path) for path in here}
-    assert needed - packed - compressed - texts == set()
-    assert {f"{path}.gz" for path in compressed} - packed == set()
+    assert needed - packed - texts == set()
     assert texts - archived == set()
     assert {"LICENSE", "NOTICE"} <= {path.rpartition("/licenses/")[2] for path in packed}
     assert f"\nVersion: {__version__}\n" in metadata

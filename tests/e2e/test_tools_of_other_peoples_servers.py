@@ -213,19 +213,6 @@ async def test_a_run_that_asks_for_none_of_its_tools_needs_no_server(
     assert events[-1].data["finishReason"] == "stop"
 
 
-@without_cli
-async def test_a_person_consents_to_their_tools_as_to_ours(world_of: WorldOf, tmp_path: Path) -> None:
-    async with a_library() as library:
-        head = {"approve": ["library__search"], "approval_timeout_s": 0.3}
-        world = await world_of(in_turn(*asks(SEARCH, q="Ada")), **graphs(tmp_path, library.server(), **head))
-
-        events = await world.run(a_request("find Ada", graphId=LIBRARIAN))
-
-    (request,) = [event.data for event in events if event.type == "permission_request"]
-    assert request["toolName"] == "library__search"
-    assert library.asked == []
-
-
 class Library:
     """An MCP server over HTTP, and what it was asked."""
 

@@ -1,7 +1,7 @@
 """A server's way from its agents to receipts: gateway, metering, receipt queue and delivery."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,8 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
+from app.billing.receipts.records import Receipt
+from app.billing.reports.service import BillingReports
 from app.executors.metering import BilledMetering
 from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import Gateway
@@ -51,6 +53,11 @@ class BilledGateway:
         """The status of a call through a channel."""
         url = f"{channel.url}/v1/messages"
         return (await self.agent.post(url, json=body, headers={**AGENTS, **headers})).status_code
+
+    async def charged(self, run: RunKey) -> Sequence[Receipt]:
+        """The receipts of a run whose channel is closed, once they are stored."""
+        await self.metering.receipts.flush(run, within_s=PATIENCE_S)
+        return await BillingReports(self.database).of_run(run)
 
 
 @asynccontextmanager

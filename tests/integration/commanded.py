@@ -17,7 +17,7 @@ from app.platform.background import first_of
 from app.platform.db import Database
 from app.platform.server.memory import MemoryCeiling
 from app.requests.messages import SentMessage
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.commands.service import WITHIN_S
 from app.runs.records import RunRecord
 from app.streams.port import EventLog

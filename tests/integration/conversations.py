@@ -12,7 +12,7 @@ from app.platform.storage.service import StorageQuota
 from app.runs.conversations.service import ConversationService
 from app.runs.records import NewRun
 from app.runs.repository import finish_run
-from tests.factories import a_final
+from tests.factories import a_final, a_new_turn
 from tests.integration.run_process import insert
 
 KEY = "chat-1"
@@ -37,7 +37,7 @@ def conversations_over(
 async def a_turn(database: Database, key: KeyRecord, run_id: str, *, ended: bool = True) -> Conversation:
     run = RunKey(key.account_id, RunId(run_id))
     async with database.transaction() as tx:
-        conversation = await take_turn(tx, key.account_id, KEY, title=None, executor="claude_agents")
+        conversation = await take_turn(tx, key.account_id, a_new_turn(KEY))
         graph, question = "claude_agents:assistant", f"question of {run_id}"
         new = NewRun(run, key.id, graph, "m", "{}", question, b"", None, new_uuid(), conversation)
         await insert(tx, new)

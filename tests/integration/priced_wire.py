@@ -22,7 +22,6 @@ from app.simulator.script import Answer, ApiRequest, Reply
 from app.simulator.server import Simulator
 from tests.factories import a_plan, an_account
 from tests.integration.billed_gateway import BilledGateway, a_billed_gateway
-from tests.patience import PATIENCE_S
 
 AT_ONCE = 8
 
@@ -64,8 +63,7 @@ class PricedWire:
         await self.gateway.gateway.close_channel(channel)
         for fact in ComparingMeter(plan, channel).finish():
             self.metering.receipts.record(fact)
-        await self.metering.receipts.flush(plan.run, within_s=PATIENCE_S)
-        found = {receipt.usage_unit_id: receipt for receipt in await self.receipts(run_id)}
+        found = {receipt.usage_unit_id: receipt for receipt in await self.gateway.charged(plan.run)}
         assert len(found) == len(asked)
         return [found[each.reply.message_id] for each in asked]
 

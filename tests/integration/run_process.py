@@ -32,7 +32,7 @@ from app.platform.server.memory import MemoryCeiling
 from app.platform.storage.service import StorageQuota
 from app.platform.telemetry.service import Telemetry
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.closing import RunCloser
 from app.runs.commands.pending import pending_commands
 from app.runs.commands.queued import QueuedRuns

@@ -18,7 +18,7 @@ from app.runs.dispatch.records import Worker
 from app.runs.records import NewRun, RunRecord
 from app.runs.recovery.repository import record_worker
 from app.runs.repository import find_run, finish_values
-from tests.factories import a_final, an_account
+from tests.factories import a_final, a_new_turn, an_account
 
 GRAPH = "claude_agents:assistant"
 
@@ -60,7 +60,7 @@ class Queue:
         async with self.database.transaction() as tx:
             conversation = None
             if chat is not None:
-                conversation = await take_turn(tx, key.account_id, chat, title=None, executor="claude_agents")
+                conversation = await take_turn(tx, key.account_id, a_new_turn(chat))
             new = self.new(
                 *(key, run_id),
                 conversation=conversation,

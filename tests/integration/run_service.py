@@ -31,7 +31,7 @@ from app.platform.storage.service import StorageQuota
 from app.platform.telemetry.service import Telemetry
 from app.requests.messages import Message
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.acceptance import RunAcceptance
 from app.runs.conversations.posted_history import PostedHistories
 from app.runs.conversations.service import ConversationService
@@ -57,7 +57,7 @@ from app.runs.recovery.peers import Peers
 from app.runs.recovery.service import RunRecovery
 from app.runs.requests.posted import PostedRun
 from app.runs.requests.repeated import RepeatedRequests
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 from app.runs.service import RunService
 from app.runs.starting import RunStarter
 from app.streams.port import EventLog

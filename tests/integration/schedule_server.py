@@ -16,11 +16,11 @@ from app.platform.pagination import PageRequest
 from app.platform.server.memory import MemoryCeiling
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.delegated.service import DelegatedRuns
 from app.runs.preview import RunPreviewer
 from app.runs.records import RunRecord
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 from app.schedules.cron import Timing
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.firing.worker import ScheduleWorker

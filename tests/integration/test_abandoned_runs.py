@@ -12,7 +12,7 @@ from app.runs.abandonment.service import AbandonedRuns
 from app.runs.records import NewRun
 from app.runs.requests.posted import MessageOrigin
 from tests.e2e.stories import until
-from tests.factories import an_unused_database
+from tests.factories import a_new_turn, an_unused_database
 from tests.integration.commanded import ended
 from tests.integration.conversations import end_run
 from tests.integration.run_process import GRAPH, Executing, insert
@@ -25,7 +25,7 @@ async def a_turn(database: Database, key: KeyRecord, name: str, message_id: str 
     run = RunKey(key.account_id, RunId(name))
     state_key, _, _ = name.partition("/")
     async with database.transaction() as tx:
-        chat = await take_turn(tx, key.account_id, state_key, title=None, executor="claude_agents")
+        chat = await take_turn(tx, key.account_id, a_new_turn(state_key))
         new = NewRun(run, key.id, GRAPH, "m", "{}", "", b"", None, new_uuid(), chat, message_id=message_id)
         await insert(tx, new)
     return run

@@ -31,7 +31,7 @@ from app.runs.delegated.service import DelegatedRuns, StoredOrder
 from app.runs.dispatch.limits import QueueFull
 from app.runs.records import RunRecord
 from app.runs.repository import find_run
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 from tests.e2e.stories import until
 from tests.integration.run_service import ONCE, Core, OpenCore
 from tests.integration.statements import execute, scalar

@@ -20,6 +20,7 @@ from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.errors import Invalid
 from app.ids import RunId, RunKey
+from app.platform.audit.records import SERVER
 from app.platform.clock.clock import Clock
 from app.platform.db import Database
 from app.usage.records import Attribution, TokenUsage
@@ -168,6 +169,29 @@ async def test_a_budget_of_one_value_limits_no_other(account: Account, scope: st
     assert not await account.call(ours, 1)
     assert await account.call(other, 1)
     assert (await account.use()).value == match
+
+
+async def test_a_key_counts_for_those_that_it_replaces_as_well(account: Account, database: Database) -> None:
+    await account.limit(scope="key", match=str(account.key.id), window="total", credits=2)
+    keys, hour = [account.key], timedelta(hours=1)
+    for _ in range(2):
+        async with database.transaction() as tx:
+            new, _ = await Accounts(database).replace_key(tx, keys[-1].id, hour, caller=None, by=SERVER)
+        keys.append(new)
+    _, second, third = keys
+    run = await a_row(database, third, "run-3")
+
+    await account.spend(1, key=second)
+    left = [await account.call(run, 2), await account.call(run, 1)]
+    await account.spend(1, key=third)
+
+    assert left == [False, True]
+    assert not await account.call(await account.run("run-1"), 1)
+    assert (await account.use()).spent.credits == 2
+    for scope in ("account", "key"):
+        assert (await account.limit(id=scope, scope=scope, window="total", credits=9)).spent.credits == 2
+    assert (await account.limit(id="third", scope="key", match=str(third.id), credits=9)).spent.credits == 1
+    assert await wrong_sums(database, account.key.account_id) == []
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from app.platform.json_schema.checker import SchemaChecker
 from app.runs.chats import Chat, answer_ids, latest_answer
 from app.runs.client_tools.service import ClientToolRuns
 from app.runs.conversations.known_messages import known_messages
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 from runtally.tools.result import ToolResult
 from tests.e2e.stories import until
 from tests.factories import an_account

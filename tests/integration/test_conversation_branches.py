@@ -23,7 +23,7 @@ from app.platform.db import Database
 from app.platform.pagination import PageRequest
 from app.platform.storage.service import StorageFull, StorageQuota
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.conversations.branching import MOST_BRANCHES, TooManyBranches
 from app.runs.conversations.repository import find_branch_runs, newest_run_of
 from app.runs.conversations.service import ConversationBusy, ConversationNotFound, ConversationService

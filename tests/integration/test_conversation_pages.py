@@ -12,7 +12,7 @@ from app.http.api.conversations.schemas import ConversationDetailResponse
 from app.platform.db import Database
 from app.requests.messages import Message
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.conversations.service import ConversationFull
 from tests.factories import an_account
 from tests.integration.conversations import KEY, a_turn, conversations_over

@@ -22,7 +22,7 @@ from app.simulator.script import ApiRequest, Reply, Text
 from tests.e2e.agents import without_cli
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.e2e.test_an_end_user_is_erased import erased
-from tests.factories import a_final, an_account
+from tests.factories import a_final, a_new_turn, an_account
 from tests.integration.conversations import conversations_over
 from tests.integration.run_process import insert
 from tests.integration.run_service import caller_of
@@ -43,7 +43,9 @@ async def say(
     """A turn of a conversation, whose title stays that of its first one; returns its run."""
     run = RunKey(key.account_id, RunId(str(new_uuid())))
     async with database.transaction() as tx:
-        conversation = await take_turn(tx, key.account_id, chat, title=question[:120], executor="messages")
+        conversation = await take_turn(
+            tx, key.account_id, a_new_turn(chat, title=question[:120], executor="messages")
+        )
         new = NewRun(
             *(run, key.id, "messages:assistant", "m", "{}", question[: 16 * 1024]),
             *(b"", None, new_uuid(), conversation),

@@ -10,7 +10,7 @@ from app.platform.db import Database
 from app.platform.storage.records import Retention
 from app.requests.messages import Message
 from app.requests.principal import Principal, ScopeMissing
-from app.requests.runs import GraphRunRequest, OnConflict
+from app.requests.run_request import GraphRunRequest, OnConflict
 from app.runs.conversations.service import ConversationBusy, ConversationNotFound
 from tests.factories import an_account
 from tests.integration.conversations import KEY, a_turn, conversations_over, end_run

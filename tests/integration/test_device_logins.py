@@ -10,6 +10,7 @@ from sqlalchemy import text
 from app.requests.attribution import KeyLabels
 from app.simulator.script import Reply, Text
 from tests.e2e.stories import World, WorldOf, a_client
+from tests.factories import a_budget
 from tests.integration.external_calls import EXTERNAL, call, error_of, new_key, sessions
 
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
@@ -171,6 +172,19 @@ async def test_only_those_who_may_call_the_model_approve_and_give_no_more(world:
     assert error_of(refused)[:2] == (403, "permission_error")
     assert (nested.status_code, nested.json()["code"]) == (403, "of_login")
     assert failed(await poll(world, codes)) == (400, "authorization_pending")
+
+
+async def test_no_login_passes_the_budget_of_the_key_of_its_person(world: World) -> None:
+    key = await new_key(world, "acme")
+    person = await world.services.accounts.authenticate(key)
+    budget = a_budget(scope="key", match=str(person.api_key_id), credits=0)
+    await world.services.budgets.set_budget(person.account_id, budget)
+    tokens = await signed_in(world, key)
+
+    async with a_client(world.url, key) as own, a_client(world.url, tokens["access_token"]) as claude:
+        answers = [await call(own), await call(claude)]
+
+    assert [each.status_code for each in answers] == [402, 402]
 
 
 async def test_codes_are_not_guessed_and_logins_not_begun_without_end(world: World) -> None:

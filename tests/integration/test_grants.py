@@ -21,7 +21,7 @@ from app.ids import RunId, RunKey
 from app.platform.db import Database
 from app.requests.client_tools import client_tool_id
 from app.requests.principal import Principal
-from app.requests.runs import PermissionMode
+from app.requests.run_request import PermissionMode
 from app.runs.conversations.service import GrantNotFound
 from app.tools.policy import ToolCallDenied
 from runtally.tools.tool import Tool

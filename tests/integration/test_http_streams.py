@@ -70,7 +70,8 @@ async def test_heartbeats_do_not_change_the_events(world_of: WorldOf) -> None:
 
 async def test_disconnected_readers_release_all_resources(world_of: WorldOf) -> None:
     wait = a_wait()
-    world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
+    executors = scripted(COUNT._replace(before_end=wait))
+    world = await world_of(in_turn(), executors=executors, RUNTALLY_MAX_READERS_PER_RUN=31)
     await world.start(a_request(runId="crowd-1"))
     await reached_by(wait)
     await leave_at_the_first_event(world, "crowd-1")
@@ -80,6 +81,8 @@ async def test_disconnected_readers_release_all_resources(world_of: WorldOf) -> 
 
     await until(lambda: len(asyncio.all_tasks()) <= before)
     await until(lambda: world.services.database.use.in_use == 0)
+    # Those that have left are not counted.
+    await leave_at_the_first_event(world, "crowd-1")
     wait.until.set()
     assert (await world.ended("crowd-1"))["status"] == "succeeded"
 
@@ -289,6 +292,7 @@ async def another_server(
 async def leave_at_the_first_event(world: World, run_id: str) -> None:
     """Read a stream until it says something, then hang up."""
     async with a_client(world.url) as client, client.stream("GET", f"/v1/runs/{run_id}/events") as response:
+        response.raise_for_status()
         received = b""
         async for chunk in response.aiter_bytes():
             received += chunk

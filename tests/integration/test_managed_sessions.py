@@ -13,8 +13,8 @@ import pytest
 from app.ids import RunKey
 from app.requests.principal import SCOPES, Scope
 from app.runs.conversations.service import ConversationNotFound
-from app.runs.managed.records import SessionSettings
-from app.runs.managed.service import PREFIX, SessionNotSettled
+from app.runs.managed.records import PREFIX, SessionSettings
+from app.runs.managed.service import SessionNotSettled
 from app.runs.managed.turns import NewTurns
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import ASSISTANT, KEY, World, WorldOf, a_client
@@ -157,12 +157,12 @@ async def test_what_is_not_served_says_so(tenant: httpx.AsyncClient) -> None:
         await tenant.post(agent, json={"name": "x"}),
         await tenant.post(f"{agent}/archive"),
         await tenant.post(f"{PATH}/environments", json={"name": "x"}),
-        await tenant.get(f"{PATH}/deployments"),
+        await tenant.get(f"{PATH}/webhooks"),
     ]
     unknown = [await tenant.get(f"{PATH}/agents/x:y"), await tenant.get(f"{PATH}/environments/env_x")]
     shown = [(await tenant.get(path)).json() for path in (agent, f"{PATH}/environments/env_default")]
 
-    words = ["graphs", "graphs", "graphs", "env_default", "schedules"]
+    words = ["graphs", "graphs", "graphs", "env_default", "webhooks"]
     assert all(word in message_of(each)[2] for word, each in zip(words, refused, strict=True))
     assert [message_of(each)[:2] for each in unknown] == [(404, "not_found_error")] * 2
     assert (shown[0]["id"], shown[0]["system"]) == (ASSISTANT, None)

@@ -29,7 +29,7 @@ from app.platform.objects.storage import (
 from app.platform.setting_groups.database import POOL_SIZE
 from app.platform.settings import Settings
 from app.platform.storage.repository import stored_bytes
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.deletion.repository import delete_contents
 from app.runs.records import NewRun
 from app.runs.repository import finish_run, stored_request

@@ -1,11 +1,15 @@
 """Conversations of OpenAI's API before their first run, and what is refused."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import event
 
+from app.platform.pagination import PageRequest
 from app.platform.storage.records import Retention
 from app.platform.storage.repository import stored_bytes
 from app.requests.principal import Scope
@@ -14,6 +18,7 @@ from tests.e2e.stories import World, a_client, a_request
 from tests.integration.conftest import in_shared_world
 from tests.integration.statements import execute
 
+CHAT = "messages:assistant"
 CONVERSATIONS = "/openai/v1/conversations"
 
 
@@ -180,3 +185,53 @@ async def test_a_key_that_may_only_write_reaches_those_that_it_has_created(world
     assert [each.status_code for each in answers] == [403] * 4
     assert texts_of(read) == [("user", "The heron flies at dawn.")]
     assert deleted.status_code == 200
+
+
+@in_shared_world
+async def test_what_was_deleted_is_left_out_and_not_read_run_by_run(
+    tenant: httpx.AsyncClient, world: World
+) -> None:
+    path = await created(tenant, metadata={"a": "1"})
+    state_key, runs = path.rpartition("/")[2], []
+    for number in range(6):
+        request = a_request(f"Question {number}", graphId=CHAT, stateKey=state_key)
+        runs.append((await tenant.post("/v1/runs/wait", json=request)).json()["runId"])
+    for run_id in runs[:-1]:
+        assert (await tenant.delete(f"/v1/runs/{run_id}")).status_code == 204
+
+    looked_up: list[str] = []
+
+    def count(*arguments: Any) -> None:
+        looked_up.extend(re.findall(r"contents_deleted_at.* AND runs.run_id = ", arguments[2], re.DOTALL))
+
+    engine = world.services.database._engine.sync_engine
+    event.listen(engine, "before_cursor_execute", count)
+    try:
+        listed = await tenant.get(f"{path}/items", params={"order": "asc"})
+    finally:
+        event.remove(engine, "before_cursor_execute", count)
+    followed = await tenant.post(f"{path}/items", json={"items": [item("x")]})
+    gone = await tenant.get(f"{path}/items", params={"after": f"msg_{runs[0]}~0.in0"})
+
+    assert texts_of(listed)[0] == ("user", "Question 5")
+    assert len(looked_up) <= 2
+    assert error_of(followed) == (409, None, "session_begun")
+    assert error_of(gone)[:2] == (422, "after")
+
+
+@in_shared_world
+async def test_an_end_user_is_not_shown_one_that_the_application_has_created(
+    tenant: httpx.AsyncClient, world: World
+) -> None:
+    caller = await world.services.accounts.authenticate(tenant.headers["authorization"].split()[1])
+    ann, conversations = replace(caller, end_user="ann"), world.services.conversations
+    for state_key in ((await created(tenant, "Of the application")).rpartition("/")[2], "own"):
+        request = a_request("hi", graphId=CHAT, stateKey=state_key, endUser="ann")
+        assert (await tenant.post("/v1/runs", json=request)).status_code == 202
+
+    listed, _ = await conversations.list_conversations(ann, PageRequest(10))
+    chats, _ = await conversations.list_chats(ann, CHAT, PageRequest(10))
+
+    assert [each.state_key for each in listed] == [each.state_key for each in chats] == ["own"]
+    for each in listed:
+        await conversations.require_reading(ann, each.state_key)

@@ -49,19 +49,21 @@ def network_of(proxy: ConnectProxy, authority: Authority) -> Network:
     return Network(found, authorities=authority.file)
 
 
-async def get(network: Network, url: str = URL, *, connect_s: float = 60, **extensions: Any) -> str:
+async def get(
+    network: Network, url: str = URL, *, connect_s: float = 60, has_streams: bool = False, **extensions: Any
+) -> str:
     """The body of a response."""
     timeout = httpx2.Timeout(60, connect=connect_s).as_dict()
     request = httpx2.Request("GET", url, extensions={"timeout": timeout, **extensions})
-    async with outgoing_transport(network) as transport:
+    async with outgoing_transport(network, has_streams=has_streams) as transport:
         response = await transport.handle_async_request(request)
         return (await response.aread()).decode()
 
 
-async def failure(network: Network, url: str = URL, *, connect_s: float = 60) -> str:
+async def failure(network: Network, url: str = URL, **options: Any) -> str:
     """Why there is no response."""
     with pytest.raises(HopFailed) as failed:
-        await get(network, url, connect_s=connect_s)
+        await get(network, url, **options)
     assert PASSWORD not in repr(failed.value) + repr(network)
     return reason_of(failed.value)
 
@@ -135,8 +137,10 @@ async def test_a_proxy_that_is_silent_or_away_is_named(tmp_path: Path) -> None:
     assert await failure(network) == f"{PROXY} cannot be reached: ConnectError"
 
 
-@pytest.mark.parametrize("is_proxied", [True, False])
-async def test_a_certificate_that_is_not_accepted_is_named(tmp_path: Path, *, is_proxied: bool) -> None:
+@pytest.mark.parametrize(("is_proxied", "has_streams"), [(True, False), (False, False), (False, True)])
+async def test_a_certificate_that_is_not_accepted_is_named(
+    tmp_path: Path, *, is_proxied: bool, has_streams: bool
+) -> None:
     authority, host = Authority(tmp_path), HOST if is_proxied else "localhost"
     expired = authority.certificate(host, ends=timedelta(days=-1))
     for certificate, authorities, found in (
@@ -147,8 +151,12 @@ async def test_a_certificate_that_is_not_accepted_is_named(tmp_path: Path, *, is
     ):
         async with behind_a_proxy(authority, certificate=certificate) as (proxy, network):
             url = URL if is_proxied else f"https://localhost:{proxy.ports[HOST]}/"
-            reason = await failure(replace(network, authorities=authorities), url)
+            reason = await failure(replace(network, authorities=authorities), url, has_streams=has_streams)
             assert reason == f"the certificate of {host} {found}"
+    good = authority.certificate(host)
+    async with behind_a_proxy(authority, certificate=good) as (proxy, network):
+        url = URL if is_proxied else f"https://localhost:{proxy.ports[HOST]}/"
+        assert await get(network, url, has_streams=has_streams) == "whole"
 
 
 async def test_only_a_server_that_may_ask_gets_our_certificate(tmp_path: Path) -> None:

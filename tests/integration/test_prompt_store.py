@@ -37,24 +37,24 @@ async def a_conversation(database: Database) -> Conversation:
 
 async def test_the_next_run_gets_what_the_last_one_stored(database: Database) -> None:
     conversation, store = await a_conversation(database), PromptStore(database)
-    assert (await store.load(conversation)).last is None
+    assert await store.load(conversation) is None
 
     for turns in (1, 2):
         await store.save(conversation, a_history(turns), run=RUN, attempt=0)
-        assert (await store.load(conversation)).last == a_history(turns).last
+        assert await store.load(conversation) == a_history(turns).last
 
 
 async def test_a_run_without_prompt_keeps_the_last_one(database: Database) -> None:
     conversation, store = await a_conversation(database), PromptStore(database)
     await store.save(conversation, a_history(1), run=RUN, attempt=0)
     await store.save(conversation, PromptHistory(), run=RUN, attempt=0)
-    assert (await store.load(conversation)).last == a_history(1).last
+    assert await store.load(conversation) == a_history(1).last
 
 
 async def test_a_run_without_conversation_has_no_prompt_before_it(database: Database) -> None:
     store = PromptStore(database)
     await store.save(None, a_history(1), run=RUN, attempt=0)
-    assert (await store.load(None)).last is None
+    assert await store.load(None) is None
 
 
 async def test_a_deleted_conversation_and_its_successor_have_none(database: Database) -> None:
@@ -68,8 +68,8 @@ async def test_a_deleted_conversation_and_its_successor_have_none(database: Data
     successor = await a_turn(database, key, "r2")
     await store.save(conversation, a_history(3), run=RUN, attempt=0)
 
-    assert (await store.load(conversation)).last is None
-    assert (await store.load(successor)).last is None
+    assert await store.load(conversation) is None
+    assert await store.load(successor) is None
 
 
 async def test_a_prompt_of_another_version_is_none(database: Database) -> None:
@@ -78,7 +78,7 @@ async def test_a_prompt_of_another_version_is_none(database: Database) -> None:
     await execute(database, "UPDATE session_prompts SET prompt = '{}'")
 
     with capture_logs() as logs:
-        assert (await store.load(conversation)).last is None
+        assert await store.load(conversation) is None
     assert [entry["event"] for entry in logs] == ["prompt_cache.history_unavailable"]
 
 
@@ -87,7 +87,7 @@ async def test_a_database_that_is_away_explains_nothing_and_fails_nothing(databa
     store = PromptStore(an_unused_database())
 
     with capture_logs() as logs:
-        assert (await store.load(conversation)).last is None
+        assert await store.load(conversation) is None
         await store.save(conversation, a_history(1), run=RUN, attempt=0)
     events = [entry["event"] for entry in logs]
     assert events == ["database.unavailable", *["prompt_cache.history_unavailable"] * 2]
@@ -102,6 +102,6 @@ async def test_the_prompt_of_an_attempt_that_was_taken_over_is_not_kept(database
         await record_takeovers(tx, [record])
 
     await store.save(conversation, a_history(1), run=run, attempt=0)
-    assert (await store.load(conversation)).last is None
+    assert await store.load(conversation) is None
     await store.save(conversation, a_history(1), run=run, attempt=1)
-    assert (await store.load(conversation)).last is not None
+    assert await store.load(conversation) is not None

@@ -13,7 +13,7 @@ from app.graphs.spec import GraphSpec
 from app.ids import MessageId
 from app.platform.db import Database
 from app.requests.messages import SentMessage
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.application import apply
 from app.runs.commands.records import ChangeMode, Send

@@ -15,7 +15,7 @@ from app.ids import RunKey
 from app.platform.clock.lease import Lease
 from app.platform.db import AttemptOver, Database, DatabaseUnavailable, require_attempt
 from app.requests.outcome import FinalUsage
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.recovery.repository import record_takeovers
 from app.runs.recovery.resumption import MAX_ATTEMPTS
 from app.streams.memory import MemoryEventLog

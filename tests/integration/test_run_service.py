@@ -8,7 +8,7 @@ from app.billing.credit.ledger import InsufficientCredits
 from app.events import AssistantFinal, Done
 from app.platform.db import Database
 from app.platform.pagination import PageRequest
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.requests.posted import RunIdTaken
 from tests.factories import an_account
 from tests.integration.run_service import OpenCore, a_request, caller_of

@@ -10,7 +10,7 @@ from app.events import AssistantFinal
 from app.executors.port import ABORTED, ExecutionFailed, RunContext
 from app.ids import RunKey
 from app.platform.db import Database
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from tests.factories import a_plan
 from tests.integration.run_process import REQUEST, Executing, a_process, a_run_elsewhere, record_of
 from tests.patience import PATIENCE_S

@@ -26,6 +26,7 @@ from tests.otlp import an_otlp_receiver
 from tests.scripted import Action, CallTool, WriteMessage
 
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+NO_URL = "http://[::1"
 BY_CALLER = CallerTrace(f"00-{TRACE}-{CALLER}-01", "vendor=1")
 
 
@@ -149,8 +150,15 @@ async def test_a_receiver_that_is_back_is_logged_and_no_other_host_gets_the_secr
     async with an_otlp_receiver(status=503) as otlp, an_otlp_receiver() as other:
         session = ReportingSession("traces", otlp.url)
         with capture_logs() as logs:
-            for status in (503, 503, 200, 307, 200):
-                otlp.status, otlp.location = status, other.url
+            for status, location in (
+                (503, ""),
+                (503, ""),
+                (200, ""),
+                (307, other.url),
+                (307, NO_URL),
+                (200, ""),
+            ):
+                otlp.status, otlp.location = status, location
                 with suppress(requests.TooManyRedirects):
                     headers = {"x-secret": "s"}
                     await asyncio.to_thread(session.post, f"{otlp.url}/v1/traces", data=b"", headers=headers)

@@ -14,7 +14,7 @@ from app.events import AssistantFinal, ClientEvent, Done, TextDelta, UsageReport
 from app.executors.port import ABORTED, INTERNAL, ExecutionFailed, RunContext
 from app.ids import RunKey
 from app.platform.db import Database
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.events.terminal import POSITIONS_PER_ATTEMPT
 from app.runs.repository import finish_run, stored_events
 from app.streams.memory import MemoryEventLog

@@ -1,8 +1,10 @@
 """Runs that one statement accepts: it stores no run that the checks one by one would refuse."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -10,27 +12,51 @@ from sqlalchemy import text
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
 from app.auth.repository import lock_key, revoke
+from app.billing.budgets.repository import lock_credit, store_budget
 from app.billing.budgets.service import Budgets
 from app.billing.credit.ledger import CreditLedger
+from app.billing.credit.records import GrantTerms
+from app.conversations.records import TranscriptEntry, TranscriptState, TurnBeginning
+from app.conversations.sdk_store import PostgresSessionStore
 from app.ids import RunId, RunKey
-from app.platform.db import Database
+from app.platform.db import Database, NothingStored
 from app.platform.storage.repository import stored_bytes
+from app.runs.dispatch.insertion.records import AtOnce, StoredAtOnce
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.records import NewRun, RunRecord
 from app.runs.repository import find_run
-from tests.factories import a_budget
+from tests.factories import a_budget, a_new_turn
 from tests.integration.run_queue import Queue
+from tests.integration.statements import execute
 
 SIZE = 2
 
 Change = Callable[[Database, KeyRecord], Awaitable[object]]
 
 
-async def stored(
-    queue: Queue, new: NewRun, *, size: int = SIZE, max_stored: int | None = None
-) -> RunRecord | None:
-    async with queue.database.write() as tx:
-        return await queue.queue.insert_unlimited(tx, new, size=size, max_stored=max_stored)
+async def accepted(queue: Queue, new: NewRun, **given: Any) -> StoredAtOnce | None:
+    """What the statement stores; None: nothing."""
+    all_given = {"size": SIZE, "max_stored": None, "credits": 1, "at": datetime.now(UTC), **given}
+    try:
+        async with queue.database.write() as tx:
+            return await queue.queue.insert_at_once(tx, new, AtOnce(**all_given))
+    except NothingStored:
+        return None
+
+
+async def stored(queue: Queue, new: NewRun, **given: Any) -> RunRecord | None:
+    found = await accepted(queue, new, **given)
+    return None if found is None else found.record
+
+
+def of_chat(**fields: Any) -> dict[str, Any]:
+    """What a run of a conversation is given."""
+    return {"turn": a_new_turn("chat", **fields), "max_transcript": 1000}
+
+
+async def turns_of(queue: Queue) -> list[int]:
+    """How many turns conversations have."""
+    return [row.turns for row in await queue.rows("SELECT turns FROM sessions")]
 
 
 async def is_stored(database: Database, run: RunKey) -> bool:
@@ -61,18 +87,27 @@ async def test_a_run_that_has_to_wait_is_queued(database: Database, key: KeyReco
     assert (record.status, record.queued_position) == ("queued", 1)
 
 
+async def prepaid(database: Database, key: KeyRecord, credits_: int, **terms: Any) -> CreditLedger:
+    """The ledger, in which the account has so many credits."""
+    ledger = CreditLedger(database)
+    await ledger.change_mode(key.account_id, "prepaid")
+    if credits_:
+        await ledger.grant(key.account_id, credits_, **terms)
+    return ledger
+
+
 @pytest.mark.parametrize(
     "change",
     [
         lambda database, key: Accounts(database).revoke_key(key.id),
         lambda database, key: Accounts(database).change_account(key.account_id, suspended=True),
-        lambda database, key: CreditLedger(database).change_mode(key.account_id, "prepaid"),
+        lambda database, key: prepaid(database, key, 0),
         lambda database, key: Budgets(database).set_budget(key.account_id, a_budget(credits=10**9)),
         lambda database, key: Budgets(database).set_budget(
             key.account_id, a_budget(scope="tag", match="team=a", mode="soft", tokens=10**9)
         ),
     ],
-    ids=["revoked", "suspended", "prepaid", "budget", "soft budget of a tag"],
+    ids=["revoked", "suspended", "no credit", "budget", "soft budget of a tag"],
 )
 async def test_what_needs_another_check_is_not_stored(
     database: Database, key: KeyRecord, change: Change
@@ -119,6 +154,136 @@ async def test_a_full_queue_takes_no_run(database: Database, key: KeyRecord) -> 
         await stored(queue, queue.new(key, name, starts_at_once=name == "running"))
 
     assert await queue.held() == {"waiting": "limit"}
+
+
+async def test_a_turn_is_taken_as_by_the_checks_one_by_one(database: Database, key: KeyRecord) -> None:
+    queue = Queue(database, DispatchLimits(100))
+    first = await accepted(queue, queue.new(key, "one", starts_at_once=True), **of_chat(title="First"))
+    second = await accepted(queue, queue.new(key, "two"), **of_chat(title="Second"))
+    third = await queue.post(key, "three", chat="chat")
+
+    assert first is not None
+    assert second is not None
+    assert second.conversation is not None
+    assert (second.conversation.turns, second.conversation.title) == (2, "First")
+    assert [each.record.turn for each in (first, second)] == [1, 2]
+    assert third.turn == 3
+    assert {each.record.session_id for each in (first, second)} == {third.session_id}
+    assert await queue.held() == {"two": "turn", "three": "turn"}
+
+
+@pytest.mark.parametrize(
+    ("run_id", "given"),
+    [
+        ("one", {}),
+        ("two", {"turn": a_new_turn("chat", executor="messages")}),
+        ("two", {"max_transcript": 0}),
+        ("two", {"size": 10**9, "max_stored": 10**6}),
+    ],
+    ids=["the id is taken", "another executor", "the conversation is full", "the quota is used up"],
+)
+async def test_a_run_that_is_not_stored_takes_no_turn(
+    database: Database, key: KeyRecord, run_id: str, given: Mapping[str, Any]
+) -> None:
+    queue = Queue(database, DispatchLimits(100))
+    await accepted(queue, queue.new(key, "one"), **of_chat())
+
+    assert await accepted(queue, queue.new(key, run_id), **{**of_chat(), **given}) is None
+
+    assert await turns_of(queue) == [1]
+
+
+async def test_a_turn_that_starts_at_once_knows_what_it_begins_with(
+    database: Database, key: KeyRecord
+) -> None:
+    queue, store = Queue(database, DispatchLimits(100)), PostgresSessionStore(database)
+    first = await accepted(queue, queue.new(key, "one", starts_at_once=True), **of_chat())
+    waiting = await accepted(queue, queue.new(key, "two", starts_at_once=True), **of_chat())
+    assert first is not None
+    assert first.conversation is not None
+    assert first.beginning == TurnBeginning(has_called=False, transcript=TranscriptState())
+    assert waiting is not None
+    assert waiting.beginning is None
+
+    line = TranscriptEntry({"type": "user", "uuid": "u1", "text": "go"}, "one", 0)
+    state = await store.add(first.conversation.transcript, [line])
+    ended = """UPDATE runs SET status = 'succeeded', meters = '{"sdk": 1}', held_for = NULL"""
+    await execute(database, ended)
+    third = await accepted(queue, queue.new(key, "three", starts_at_once=True), **of_chat())
+
+    assert third is not None
+    assert third.beginning == TurnBeginning(has_called=True, transcript=state)
+    assert state.lines == 1
+
+
+async def test_turns_that_are_taken_at_the_same_time_are_numbered_in_their_order(
+    database: Database, key: KeyRecord
+) -> None:
+    queue = Queue(database, DispatchLimits(100))
+
+    found = await asyncio.gather(*(stored(queue, queue.new(key, f"{n}"), **of_chat()) for n in range(8)))
+
+    assert {each.turn for each in found if each is not None} == set(range(1, 9))
+    assert await turns_of(queue) == [8]
+
+
+async def test_credit_is_reserved_until_none_is_left(database: Database, key: KeyRecord) -> None:
+    """A reservation may exceed what is left: then no other run gets any."""
+    queue, ledger = Queue(database, DispatchLimits(100)), await prepaid(database, key, 100)
+
+    found = await asyncio.gather(
+        *(accepted(queue, queue.new(key, f"{n}"), credits=60, **of_chat()) for n in range(6))
+    )
+
+    assert [each.reserved for each in found if each is not None] == [60, 60]
+    assert (await ledger.balance(key.account_id)).reserved == 120
+    runs, (conversation,) = (
+        await queue.rows("SELECT run_id FROM runs"),
+        await queue.rows("SELECT turns FROM sessions"),
+    )
+    assert (len(runs), conversation.turns) == (2, 2)
+
+
+async def test_nothing_is_reserved_without_a_limit(database: Database, key: KeyRecord) -> None:
+    queue = Queue(database)
+    found = await accepted(queue, queue.new(key, "one"), credits=60)
+
+    assert found is not None
+    assert found.reserved is None
+    assert (await CreditLedger(database).balance(key.account_id)).reserved == 0
+
+
+async def test_credit_that_has_expired_starts_no_run(database: Database, key: KeyRecord) -> None:
+    queue, soon = Queue(database), datetime.now(UTC) + timedelta(hours=1)
+    await prepaid(database, key, 100, terms=GrantTerms(soon))
+
+    assert await stored(queue, queue.new(key, "late"), at=soon) is None
+    assert await stored(queue, queue.new(key, "early"), at=soon - timedelta(seconds=1)) is not None
+
+
+async def test_a_run_waits_for_credit_that_another_one_reserves(database: Database, key: KeyRecord) -> None:
+    queue, ledger = Queue(database), await prepaid(database, key, 1)
+    async with database.transaction() as tx:
+        await ledger.reserve(tx, RunKey(key.account_id, RunId("other")), 1)
+        late = asyncio.create_task(stored(queue, queue.new(key, "late"), **of_chat()))
+        await until_waiting(database, late)
+        assert not late.done()
+
+    assert await late is None
+    assert await turns_of(queue) == []
+
+
+async def test_a_budget_that_is_set_meanwhile_is_not_missed(database: Database, key: KeyRecord) -> None:
+    queue = Queue(database)
+    await prepaid(database, key, 100)
+    async with database.transaction() as tx:
+        await lock_credit(tx, key.account_id)
+        late = asyncio.create_task(stored(queue, queue.new(key, "late")))
+        await until_waiting(database, late)
+        await store_budget(tx, key.account_id, a_budget(credits=1), datetime.now(UTC))
+
+    assert await late is None
+    assert not await is_stored(database, RunKey(key.account_id, RunId("late")))
 
 
 async def test_a_run_waits_for_a_revocation_and_is_not_stored(database: Database, key: KeyRecord) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from app.auth.accounts import Accounts
 from app.platform.db import Database
-from app.requests.runs import GraphRunRequest, RunLimits, UploadedFile
+from app.requests.run_request import GraphRunRequest, RunLimits, UploadedFile
 from app.schedules.cron import Timing
 from app.schedules.firing.agenda import MISSED_AT_ONCE
 from app.schedules.firing.repository import HISTORY_ROWS

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from sqlalchemy import Connection, Engine, event
 
 from app.ids import AccountId
@@ -11,8 +12,10 @@ from app.simulator.script import ApiRequest, Reply, Text
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import WorldOf, a_request
 
-ROUND_TRIPS = 4
-"""One reads the key, one accepts the run, one stores its receipt, one its end. Lower it with the number."""
+ROUND_TRIPS = {"alone": 4, "prepaid": 8, "a turn": 9}
+"""One reads the key, one accepts the run, one stores its receipt, one its end. A call on credit looks for
+unpriced messages and resizes the reservation; a turn reads the transcript and adds to it. Lower them with the
+numbers."""
 
 RUNS = 20
 """At most so many, until one makes no more: a periodic job may read something of the account meanwhile, and
@@ -57,10 +60,15 @@ def answers(_request: ApiRequest) -> Reply:
     return Reply([Text("Hello you.")])
 
 
-async def test_a_run_makes_no_more_round_trips_than_it_did(world_of: WorldOf) -> None:
+@pytest.mark.parametrize("kind", ROUND_TRIPS)
+async def test_a_run_makes_no_more_round_trips_than_it_did(world_of: WorldOf, kind: str) -> None:
     world = await world_of(answers)
-    body = a_request(graphId=f"{MESSAGES}:assistant")
-    trips = RoundTrips(await world.account_id())
+    body = a_request(graphId=f"{MESSAGES}:assistant", **({"stateKey": "chat"} if kind == "a turn" else {}))
+    account = await world.account_id()
+    if kind == "prepaid":
+        await world.services.ledger.change_mode(account, "prepaid")
+        await world.services.ledger.grant(account, 10**9)
+    trips = RoundTrips(account)
     # The first one notes the use of the key.
     await world.run(body)
 
@@ -69,7 +77,7 @@ async def test_a_run_makes_no_more_round_trips_than_it_did(world_of: WorldOf) ->
             trips.made = []
             heard = await world.run(body)
             assert heard[-1].type == "done"
-            if len(trips.made) <= ROUND_TRIPS:
+            if len(trips.made) <= ROUND_TRIPS[kind]:
                 break
 
-    assert len(trips.made) == ROUND_TRIPS, trips.made
+    assert len(trips.made) == ROUND_TRIPS[kind], trips.made

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from structlog.testing import capture_logs
 
 from app.http.anthropic.telemetry_routes import MAX_BYTES
 from app.requests.attribution import KeyLabels
@@ -19,7 +20,7 @@ from tests.otlp import an_otlp_receiver
 LOGS = "/anthropic/v1/logs"
 PROTOBUF = {"content-type": "application/x-protobuf"}
 PLAIN = {"content-type": "text/plain"}
-GZIP = {**PROTOBUF, "content-encoding": "gzip"}
+GZIP = {**PROTOBUF, "content-encoding": "GZip"}
 FORGED = {
     "user.email": "ceo@acme.example",
     "user.id": "ceo",
@@ -106,6 +107,7 @@ async def test_what_it_may_not_be(world_of: WorldOf) -> None:
             await send(world, key, export(), **PROTOBUF, **{"content-encoding": "br"}),
             await send(world, key, export(), **GZIP),
             await send(world, key, whole[:-9], **GZIP),
+            await send(world, key, whole + whole, **GZIP),
             await send(world, key, bomb, **GZIP),
             await send(world, key, b"\0" * (10 * 2**20), **PROTOBUF),
             await send(
@@ -121,6 +123,7 @@ async def test_what_it_may_not_be(world_of: WorldOf) -> None:
         (400, "invalid_request_error"),
         (415, "invalid_request_error"),
         (415, "invalid_request_error"),
+        (400, "invalid_request_error"),
         (400, "invalid_request_error"),
         (400, "invalid_request_error"),
         (413, "request_too_large"),
@@ -154,3 +157,17 @@ async def test_a_receiver_that_is_away_delays_no_client(world_of: WorldOf) -> No
 
     assert taken == [200] * 3
     assert (otlp.events, relay.results["forwarded"]) == ([], 0)
+
+
+async def test_a_header_that_cannot_be_sent_is_logged_and_ends_no_server(world_of: WorldOf) -> None:
+    headers = "x-team=%E2%82%AC"
+    with capture_logs() as logs:
+        async with an_otlp_receiver() as otlp:
+            to = {"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": otlp.url, "OTEL_EXPORTER_OTLP_LOGS_HEADERS": headers}
+            world = await world_with(world_of, **to)
+            key = await new_key(world, "acme")
+            taken = [(await send(world, key, export(), **PROTOBUF)).status_code]
+            await until(lambda: any(each.get("job") == "telemetry.clients" for each in logs))
+            taken.append((await send(world, key, export(), **PROTOBUF)).status_code)
+
+    assert (taken, otlp.requests) == ([200, 200], 0)

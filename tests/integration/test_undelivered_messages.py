@@ -17,7 +17,7 @@ from app.platform.db import Database
 from app.platform.pagination import PageRequest
 from app.requests.messages import DocumentPart, Message, TextPart
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.conversations.undelivered import UndeliveredMessages
 from app.runs.requests.attachments import AttachmentRules
 from app.runs.requests.codec import RequestCodec

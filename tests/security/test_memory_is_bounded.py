@@ -87,3 +87,29 @@ async def test_messages_that_a_hanging_run_does_not_hear_are_limited_in_number_a
     assert {(answer.status_code, answer.json()["code"]) for answer in refused} == {(429, "messages_waiting")}
     assert all(int(answer.headers["retry-after"]) > 0 for answer in refused)
     assert grown < 160 * MB, f"{grown / MB:.0f} MB"
+
+
+@pytest.mark.parametrize(
+    "path", ["responses/resp_big", "responses/resp_big/input_items", "conversations/chat/items"]
+)
+async def test_many_readers_of_a_large_request_read_it_one_after_the_other(
+    tmp_path: Path, database_url: str, path: str
+) -> None:
+    async with (
+        Simulator(in_turn(Reply([Text("A bird.")]))) as simulator,
+        a_server(tmp_path, simulator.url, within=OF_ITS_OWN, DATABASE_URL=database_url) as (server, http),
+    ):
+        request = with_an_image(runId="big", stateKey="chat") | {"graphId": "messages:assistant"}
+        content = request["messages"][0]["content"]
+        content.append(content[-1])
+        await http.post("/v1/runs/wait", json=request)
+        await http.get(f"/openai/v1/{path}")
+        most = before = resident(server)
+        readers = asyncio.gather(*(http.get(f"/openai/v1/{path}") for _ in range(30)))
+        while not readers.done():
+            most = max(most, resident(server))
+            await asyncio.sleep(0.02)
+
+    assert {answer.status_code for answer in await readers} == {200}
+    # One needs 70 MB.
+    assert most - before < 110 * MB, f"{(most - before) / MB:.0f} MB"

@@ -38,6 +38,7 @@ NAMED = re.compile(rf"\{{({'Id|'.join(_IDS)}Id|stateKey|account)\}}")
 """Paths of what belongs to somebody."""
 
 MANAGED = "/managed-agents/v1/sessions"
+DEPLOYMENTS = "/managed-agents/v1/deployments"
 
 LINES = {"/v1/batches", "/v1/batches/preview"}
 """Those that take lines of JSON, where they take a body."""
@@ -63,6 +64,8 @@ class Victim:
     batch_id: str
     key_id: str
     job_id: str
+    deployment_id: str
+    deployment_run_id: str
 
     def path(self, path: str) -> str:
         """A path with its ids."""
@@ -75,6 +78,8 @@ class Victim:
             "toolCallId": str(uuid4()),
             "stateKey": self.chat,
             "sessionId": self.session_id,
+            "deploymentId": self.deployment_id,
+            "deploymentRunId": self.deployment_run_id,
             "agentId": ASSISTANT,
             "environmentId": "env_default",
             "chatId": self.chat,
@@ -106,6 +111,7 @@ class Victim:
             *(f"/v1/sessions/{self.chat}", f"/v1/runs/{self.run_id}"),
             f"{MANAGED}/{self.session_id}/events",
             *("/v1/schedules", f"/v1/schedules/{self.schedule_id}/runs"),
+            "/managed-agents/v1/deployment_runs",
             *("/v1/batches", f"/v1/batches/{self.batch_id}", f"/v1/erasures/{self.job_id}", "/v1/budgets"),
         ]
         return {path: (await self.http.get(path)).raise_for_status().json() for path in paths}
@@ -125,6 +131,15 @@ async def a_session(http: httpx.AsyncClient) -> str:
     session = str((await http.post(MANAGED, json=body)).raise_for_status().json()["id"])
     await until_shown(http, f"{MANAGED}/{session}", lambda shown: shown["status"] == "idle")
     return session
+
+
+async def a_deployment(http: httpx.AsyncClient) -> tuple[str, str]:
+    """A deployment that has begun a session, and its run."""
+    new = {"name": "x", "agent": ASSISTANT, "environment_id": "env_default", "initial_events": [said(SECRET)]}
+    deployment = str((await http.post(DEPLOYMENTS, json=new)).raise_for_status().json()["id"])
+    run = (await http.post(f"{DEPLOYMENTS}/{deployment}/run")).raise_for_status().json()
+    await until_shown(http, f"{MANAGED}/{run['session_id']}", lambda shown: shown["status"] == "idle")
+    return deployment, run["id"]
 
 
 def detail_of(answer: httpx.Response) -> str:
@@ -157,9 +172,10 @@ async def a_victim(target: Target) -> AsyncIterator[Victim]:
         batch_id = (await ended(http, batch))["batchId"]
         key_id = (await http.get("/v1/keys")).json()["items"][0]["id"]
         job_id = await an_ended_erasure(http)
+        deployed = await a_deployment(http)
         yield Victim(
             *(http, account, run_id, chat, session_id, registered["id"], scheduled["scheduleId"], batch_id),
-            *(key_id, job_id),
+            *(key_id, job_id, *deployed),
         )
 
 
@@ -239,6 +255,13 @@ def _of_wires(victim: Victim) -> dict[str, Any]:
         "/v1/logins/{userCode}": {"decision": "allow"},
         "/anthropic/v1/organizations/spend_limits": {"scope": {"type": "organization"}, "amount": "100"},
         MANAGED: {"agent": ASSISTANT, "environment_id": "env_default"},
+        DEPLOYMENTS: {
+            "name": "mine",
+            "agent": ASSISTANT,
+            "environment_id": "env_default",
+            "initial_events": [said("hi")],
+        },
+        f"{DEPLOYMENTS}/{{deploymentId}}": {"name": "mine"},
         f"{MANAGED}/{{sessionId}}": {"title": "mine"},
         f"{MANAGED}/{{sessionId}}/events": {"events": [said("repeat all you know")]},
     }

@@ -140,9 +140,10 @@ class DeviceLogins:
             if await is_of_login(tx, person.api_key_id):
                 # Otherwise a stolen token could outlive its hour.
                 raise OfLogin
-            new = NewKey(key_id, person.account_id, mint_key(), SCOPES, f"login {user_code}", terms)
+            name, giver = f"login {user_code}", person.api_key_id
+            new = NewKey(key_id, person.account_id, mint_key(), SCOPES, name, terms, giver)
             await insert_new_key(tx, new, by)
-            decision = {"api_key_id": key_id, "approved_by": person.api_key_id, "expires_at": end}
+            decision = {"api_key_id": key_id, "approved_by": giver, "expires_at": end}
             if not await decide(tx, user_code, **decision):
                 raise LoginNotFound
 

@@ -93,7 +93,7 @@ _COUNT = """
     INSERT INTO budget_spending (account_id, budget_id, value, starts_at, credits, tokens)
     SELECT account_id, :budget_id, value, starts_at, sum(charged_credits), sum(tokens)
       FROM (SELECT used.account_id, {value} AS value, current.starts_at, charged_credits, {tokens} AS tokens
-              FROM {source} AS used,
+              FROM {source},
                    budget_window(:window, :time_zone, :now) AS current
              WHERE used.account_id = :account_id AND used.bucket >= current.starts_at
                AND (used.bucket < current.resets_at OR current.resets_at IS NULL) AND {condition}) AS counted
@@ -102,19 +102,21 @@ _COUNT = """
 """
 
 
-def _count(value: str, *, labels: str | None = None) -> str:
-    source = "usage_rollups" if labels is None else "labelled_rollups"
-    return _COUNT.format(
-        value=value, tokens=" + ".join(TOKEN_COUNTS), source=source, condition=labels or "true"
-    )
+_USED = "usage_rollups AS used"
+_LABELLED = "labelled_rollups AS used"
+_BY_KEY = f"{_USED}, budget_values('key', NULL, used.api_key_id, NULL, NULL, NULL) AS known"
+
+
+def _count(value: str, source: str = _USED, condition: str = "true") -> str:
+    return _COUNT.format(value=value, tokens=" + ".join(TOKEN_COUNTS), source=source, condition=condition)
 
 
 _COUNTS = {
     "account": text(_count("''")),
-    "key": text(_count("CAST(used.api_key_id AS text)")),
+    "key": text(_count("known", _BY_KEY)),
     "graph": text(_count("used.graph_id")),
-    "endUser": text(_count("used.value", labels="used.label = 'endUser'")),
-    "tag": text(_count("substr(used.label, 5) || '=' || used.value", labels="used.label LIKE 'tag:%'")),
+    "endUser": text(_count("used.value", _LABELLED, "used.label = 'endUser'")),
+    "tag": text(_count("substr(used.label, 5) || '=' || used.value", _LABELLED, "used.label LIKE 'tag:%'")),
 }
 """What is spent in the current window, from the rollups: windows begin on their quarters of an hour."""
 

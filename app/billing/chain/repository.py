@@ -20,20 +20,26 @@ from app.platform.db import Reader, Transaction
 
 _leaves = chain_leaves.c
 
-_ACCOUNTS = """
+
+def accounts_in(table: str) -> str:
+    """`account`: the accounts of a table with an index that begins with them, and a null.
+
+    One look into the index for each; `DISTINCT` would read every row.
+    """
+    return f"""
     WITH RECURSIVE account AS (
-        (SELECT account_id FROM chain_links ORDER BY account_id LIMIT 1)
+        (SELECT account_id FROM {table} ORDER BY account_id LIMIT 1)
         UNION ALL
-        SELECT (SELECT account_id FROM chain_links AS link WHERE link.account_id > account.account_id
+        SELECT (SELECT account_id FROM {table} AS next WHERE next.account_id > account.account_id
                  ORDER BY account_id LIMIT 1)
           FROM account WHERE account_id IS NOT NULL
     )
-"""
-"""One look into the index for each account; `DISTINCT` would read every link."""
+    """  # noqa: S608 - names of tables
+
 
 _HEADS = text(
     f"""
-    {_ACCOUNTS}
+    {accounts_in("chain_links")}
     SELECT account.account_id, head.position, head.hash
       FROM account
      CROSS JOIN LATERAL (
@@ -45,7 +51,7 @@ _HEADS = text(
 
 _ALL_ACCOUNTS = text(
     f"""
-    {_ACCOUNTS}
+    {accounts_in("chain_links")}
     SELECT account_id FROM account WHERE account_id IS NOT NULL
      UNION SELECT id FROM accounts
      UNION SELECT account_id FROM chain_leaves
@@ -63,10 +69,15 @@ _HELD = text(
 )
 
 _NEWEST_LEAVES = text(
-    """
-    SELECT DISTINCT ON (account_id) account_id, leaf_index, position, hash
-      FROM chain_leaves ORDER BY account_id, root_number DESC
-    """
+    f"""
+    {accounts_in("chain_leaves")}
+    SELECT leaf.*
+      FROM account
+     CROSS JOIN LATERAL (
+         SELECT account_id, leaf_index, position, hash FROM chain_leaves AS leaf
+          WHERE leaf.account_id = account.account_id ORDER BY root_number DESC LIMIT 1
+     ) AS leaf
+    """  # noqa: S608 - constants
 )
 
 _ROWS = text(

@@ -55,6 +55,7 @@ class Reserved(NamedTuple):
     amount: Amount
     reached: Sequence[SpentBudget] = ()
     """Soft budgets that are used up."""
+    has_budgets: bool = False
 
 
 class ReferenceTaken(Conflict):
@@ -151,8 +152,9 @@ class CreditLedger:
             return None
         if spendable.credits < least.credits:
             raise InsufficientCredits
-        has_budgets = spendable.has_budgets
-        return Reserved(amount, await self._hold(tx, run, amount, least=least) if has_budgets else ())
+        if not spendable.has_budgets:
+            return Reserved(amount)
+        return Reserved(amount, await self._hold(tx, run, amount, least=least), has_budgets=True)
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
         """Release a run's reservation; does nothing if there is none."""

@@ -155,10 +155,16 @@ async def find_used_since(
     reader: Reader, since: datetime, *, after: UUID | None, limit: int
 ) -> list[Receipt]:
     """Receipts of messages of all accounts that began at this moment or later, in the order of their ids."""
-    statement = select(charge_receipts).where(_receipts.used_at >= since, _receipts.basis != "adjustment")
-    if after is not None:
-        statement = statement.where(_receipts.id > after)
-    statement = statement.order_by(_receipts.id).limit(limit)
+    if after is None:
+        # By time, which finds few; ids would be read from the beginning of all receipts until some are found.
+        used = select(_receipts.id).where(_receipts.used_at >= since).cte("used").prefix_with("MATERIALIZED")
+        is_later = _receipts.id >= select(used.c.id).order_by(used.c.id).limit(1).scalar_subquery()
+    else:
+        is_later = _receipts.id > after
+    # From there on by id: the offset keeps the planner from reading all since then by time, for each slice.
+    later = select(charge_receipts).where(is_later).order_by(_receipts.id).offset(0).subquery()
+    statement = select(later).where(later.c.used_at >= since, later.c.basis != "adjustment")
+    statement = statement.order_by(later.c.id).limit(limit)
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
 

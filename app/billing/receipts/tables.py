@@ -29,6 +29,7 @@ from sqlalchemy.types import TypeEngine
 
 from app.billing.receipts.records import Receipt
 from app.platform.db import UtcDateTime, metadata
+from app.platform.postgres.by_time import BY_TIME
 from app.platform.postgres.labels import index_labels
 
 _SQL_TYPES: Mapping[Any, TypeEngine[Any]] = {
@@ -122,7 +123,7 @@ fenced_receipts = Table(
 """Messages that an attempt began after another process had taken over its run. The provider charges them; the
 account is not charged."""
 
-Index("ix_fenced_receipts_used_at", fenced_receipts.c.used_at, postgresql_using="brin")
+Index("ix_fenced_receipts_used_at", fenced_receipts.c.used_at, **BY_TIME)
 
 measured_receipts = table("measured_receipts", *(column(each.name, each.type) for each in charge_receipts.c))
 """A view: everything the provider charges, for its accounts."""
@@ -141,7 +142,7 @@ Index(
     charge_receipts.c.id.desc(),
 )
 index_labels(charge_receipts, time="used_at", id_="id")
-Index("ix_charge_receipts_used_at", charge_receipts.c.used_at, postgresql_using="brin")
+Index("ix_charge_receipts_used_at", charge_receipts.c.used_at, **BY_TIME)
 
 Index("ix_charge_receipts_unpriced", charge_receipts.c.id, postgresql_where=text("basis = 'unpriced'"))
 Index(

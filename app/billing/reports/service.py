@@ -18,6 +18,7 @@ from app.ids import AccountId, RunKey
 from app.platform.clock.time_zones import require_time_zone
 from app.platform.db import Database
 from app.platform.pagination import PageRequest
+from app.platform.postgres.statements import plan_by_values
 from app.requests.attribution import is_label
 from app.usage.provider import web_uses
 from app.usage.records import NOTHING_CHARGED, Spent, UsageTotal, WebTool
@@ -77,6 +78,7 @@ class BillingReports:
     ) -> tuple[list[Receipt], str | None]:
         """Receipts newest first, and the cursor of the next page."""
         async with self._database.snapshot() as reader:
+            await plan_by_values(reader)
             found = await find_receipts(reader, account_id, filters, page)
         return page.cut(found, lambda receipt: (receipt.used_at, receipt.id))
 
@@ -111,6 +113,7 @@ class BillingReports:
         """
         query.check()
         async with self._database.snapshot() as reader:
+            await plan_by_values(reader)
             by_label = partial(
                 labelled_usage,
                 reader,

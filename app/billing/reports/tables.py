@@ -3,6 +3,7 @@
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Numeric, Table, Text, Uuid
 
 from app.platform.db import UtcDateTime, metadata
+from app.platform.postgres.by_time import BY_TIME
 
 usage_rollups = Table(
     "usage_rollups",
@@ -25,6 +26,8 @@ usage_rollups = Table(
     Column("web_search_requests", BigInteger, nullable=False, server_default="0"),
     Column("web_fetch_requests", BigInteger, nullable=False, server_default="0"),
 )
+
+Index("ix_usage_rollups_bucket", usage_rollups.c.bucket, **BY_TIME)
 
 _COUNTS = [column.name for column in usage_rollups.c if not column.primary_key]
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from uuid import UUID
 
 import anyio
 
 from app.billing.receipts.records import NewReceipt
 from app.bootstrap.telemetry.config import telemetry_config
+from app.platform.background import forever
 from app.platform.settings import Settings
 from app.platform.telemetry.config import TelemetryUnavailable
 from app.platform.telemetry.service import Telemetry
@@ -31,7 +33,8 @@ async def open_telemetry(settings: Settings, process_id: UUID, stack: AsyncExitS
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
     for relay in telemetry.clients.values():
-        tasks.start_soon(relay.work)
+        # What a receiver answers, or a header that cannot be sent, ends no server.
+        tasks.start_soon(partial(forever, relay.send, 0, name="telemetry.clients"))
     return telemetry
 
 

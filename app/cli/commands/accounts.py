@@ -1,7 +1,5 @@
 """`runtally accounts`: works on the database directly, also while a server uses it."""
 
-import asyncio
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,42 +19,58 @@ _MAX_DAYS = 36_500
 
 
 @accounts.command("create")
-def create(name: str, *, as_json: AsJson = False) -> None:
+async def create(name: str, *, as_json: AsJson = False) -> None:
     """Create an account."""
-    _show([asyncio.run(_create(name))], as_json=as_json)
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database
+    from app.platform.audit.service import command_actor
+
+    async with attach_database(Settings.load()) as database:
+        created = await Accounts(database).create_account(name, by=command_actor())
+    _show([created], as_json=as_json)
 
 
 @accounts.command("list")
-def list_all(*, as_json: AsJson = False) -> None:
+async def list_all(*, as_json: AsJson = False) -> None:
     """List all accounts, newest first."""
-    _show(asyncio.run(_list()), as_json=as_json)
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database
+    from app.platform.pagination import MAX_PAGE, PageRequest
+
+    async with attach_database(Settings.load()) as database:
+        found, cursor = await Accounts(database).list_accounts(PageRequest(MAX_PAGE))
+        while cursor is not None:
+            following = PageRequest.of_uuids(MAX_PAGE, cursor)
+            page, cursor = await Accounts(database).list_accounts(following)
+            found += page
+    _show(found, as_json=as_json)
 
 
 @accounts.command("rename")
-def rename(name: str, new_name: str, *, as_json: AsJson = False) -> None:
+async def rename(name: str, new_name: str, *, as_json: AsJson = False) -> None:
     """Give an account another name; its keys stay valid."""
-    _show([asyncio.run(_change(name, new_name=new_name))], as_json=as_json)
+    _show([await _change(name, new_name=new_name)], as_json=as_json)
 
 
 @accounts.command("suspend")
-def suspend(
+async def suspend(
     name: str,
     *,
     stop_runs: Annotated[bool, typer.Option("--stop-runs", help="Also cancel all its runs.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Refuse all keys of an account; its open streams end within a second."""
-    _show([asyncio.run(_change(name, suspended=True, stop_runs=stop_runs))], as_json=as_json)
+    _show([await _change(name, suspended=True, stop_runs=stop_runs)], as_json=as_json)
 
 
 @accounts.command("resume")
-def resume(name: str, *, as_json: AsJson = False) -> None:
+async def resume(name: str, *, as_json: AsJson = False) -> None:
     """Accept the keys of a suspended account again."""
-    _show([asyncio.run(_change(name, suspended=False))], as_json=as_json)
+    _show([await _change(name, suspended=False)], as_json=as_json)
 
 
 @accounts.command("retention")
-def retention(
+async def retention(
     name: str,
     *,
     contents: Days = None,
@@ -67,6 +81,11 @@ def retention(
     as_json: AsJson = False,
 ) -> None:
     """Keep what an account stores for fewer days than by default; without options, show for how many."""
+    from app.auth.account_retention import AccountRetention
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database, default_retention
+    from app.platform.audit.service import command_actor
+
     given = {
         "contents": contents,
         "events": events,
@@ -75,7 +94,11 @@ def retention(
         "evidence": evidence,
     }
     changed = {f"{kind}_days": _days(kind, days) for kind, days in given.items() if days is not None}
-    account = asyncio.run(_keep(name, changed))
+    settings = Settings.load()
+    async with attach_database(settings) as database:
+        found = await Accounts(database).find_by_name(name)
+        kept = AccountRetention(database, default_retention(settings))
+        account = await kept.change(found.id, changed, by=command_actor())
     if as_json:
         _show([account], as_json=True)
         return
@@ -90,31 +113,6 @@ def _days(kind: str, text: str) -> int | None:
         message = f"must be a number of days from 1 to {_MAX_DAYS}, or `default`"
         raise typer.BadParameter(message, param_hint=f"--{kind}")
     return int(text)
-
-
-async def _create(name: str) -> "AccountRecord":
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
-    from app.platform.audit.service import command_actor
-
-    async with attach_database(Settings.load()) as database:
-        return await Accounts(database).create_account(name, by=command_actor())
-
-
-async def _list() -> "list[AccountRecord]":
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
-    from app.platform.pagination import MAX_PAGE, PageRequest
-
-    found: list[AccountRecord] = []
-    async with attach_database(Settings.load()) as database:
-        page, cursor = await Accounts(database).list_accounts(PageRequest(MAX_PAGE))
-        found += page
-        while cursor is not None:
-            following = PageRequest.of_uuids(MAX_PAGE, cursor)
-            page, cursor = await Accounts(database).list_accounts(following)
-            found += page
-    return found
 
 
 async def _change(
@@ -134,19 +132,6 @@ async def _change(
         if stop_runs:
             await KeyRevocation(database, accounts_.revoke_key).stop_runs(account_id=found.id)
         return changed
-
-
-async def _keep(name: str, changed: Mapping[str, int | None]) -> "AccountRecord":
-    from app.auth.account_retention import AccountRetention
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database, default_retention
-    from app.platform.audit.service import command_actor
-
-    settings = Settings.load()
-    async with attach_database(settings) as database:
-        account = await Accounts(database).find_by_name(name)
-        kept = AccountRetention(database, default_retention(settings))
-        return await kept.change(account.id, changed, by=command_actor())
 
 
 def _show(found: "list[AccountRecord]", *, as_json: bool) -> None:

@@ -43,9 +43,17 @@ Place = Annotated[_Place, typer.Argument(parser=_place, metavar="RUN/REQUEST")]
 
 
 @approvals.command("list")
-def list_approvals(*, as_json: AsJson = False) -> None:
+async def list_approvals(*, as_json: AsJson = False) -> None:
     """Tool calls, questions and calls of client tools that wait for an answer, newest first."""
-    asyncio.run(_list(as_json=as_json))
+    from runtally import AsyncClient
+
+    async with AsyncClient() as client:
+        found = [each async for each in client.approvals()]
+    if as_json:
+        _output.print_json(data=[each.model_dump(mode="json", by_alias=True) for each in found])
+        return
+    for each in found:
+        _output.print(_line(each), soft_wrap=True)
 
 
 @approvals.command("watch")
@@ -58,7 +66,7 @@ def watch_approvals(
 
 
 @approvals.command("allow")
-def allow(
+async def allow(
     place: Place,
     *,
     conversation: Annotated[
@@ -66,11 +74,11 @@ def allow(
     ] = False,
 ) -> None:
     """Allow a tool call."""
-    asyncio.run(_decide(place, allow=True, options={"for_conversation": conversation}))
+    await _decide(place, allow=True, options={"for_conversation": conversation})
 
 
 @approvals.command("deny")
-def deny(
+async def deny(
     place: Place,
     *,
     message: Annotated[str | None, typer.Option(help="Why, for the model.")] = None,
@@ -80,19 +88,7 @@ def deny(
     options: DecisionOptions = {"stop": stop}
     if message is not None:
         options["message"] = message
-    asyncio.run(_decide(place, allow=False, options=options))
-
-
-async def _list(*, as_json: bool) -> None:
-    from runtally import AsyncClient
-
-    async with AsyncClient() as client:
-        found = [each async for each in client.approvals()]
-    if as_json:
-        _output.print_json(data=[each.model_dump(mode="json", by_alias=True) for each in found])
-        return
-    for each in found:
-        _output.print(_line(each), soft_wrap=True)
+    await _decide(place, allow=False, options=options)
 
 
 async def _watch(*, as_json: bool) -> None:

@@ -1,6 +1,5 @@
 """`runtally batches`: starts batches of requests on the server of the environment, and shows them."""
 
-import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -31,7 +30,7 @@ def _dollars(text: str) -> Decimal:
 
 
 @batches.command("run")
-def run_batch(
+async def run_batch(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="One request in each line.")],
     *,
     graph: Annotated[str | None, typer.Option(help="Of the lines that name none.")] = None,
@@ -45,35 +44,56 @@ def run_batch(
 
     Interrupting this leaves the batch running.
     """
-    succeeded = asyncio.run(
-        _run(_with_graph(file.read_bytes(), graph), max_usd, parallelism=parallelism, preview=preview)
-    )
-    if not succeeded:
+    from runtally import AsyncClient
+
+    lines = _with_graph(file.read_bytes(), graph)
+    async with AsyncClient() as client:
+        found = await client.batches.preview(lines, parallelism=parallelism)
+        _console.print(f"{found.items} requests; {_expected(found.forecast)}")
+        if preview:
+            return
+        batch = await client.batches.create_from(lines, parallelism=parallelism, max_usd=max_usd)
+        _console.print(f"batch {batch.batch_id}")
+        ended = await _follow(client.batches.watch(batch.batch_id), batch)
+        _console.print(_line(ended))
+        _write(await client.batches.results(batch.batch_id))
+    if ended.counts.succeeded != ended.items:
         raise typer.Exit(EXIT_FAILED)
 
 
 @batches.command("list")
-def list_batches(*, as_json: AsJson = False) -> None:
+async def list_batches(*, as_json: AsJson = False) -> None:
     """The account's batches, newest first."""
-    asyncio.run(_list(as_json=as_json))
+    from runtally import AsyncClient
+
+    async with AsyncClient() as client:
+        found = [batch async for batch in client.batches.list()]
+    if as_json:
+        _output.print_json(data=[batch.model_dump(mode="json", by_alias=True) for batch in found])
+        return
+    for batch in found:
+        _output.print(f"{batch.batch_id}  {batch.created_at:%Y-%m-%d %H:%M}  {_line(batch)}", soft_wrap=True)
 
 
 @batches.command("show")
-def show_batch(batch_id: BatchId, *, as_json: AsJson = False) -> None:
+async def show_batch(batch_id: BatchId, *, as_json: AsJson = False) -> None:
     """How far a batch has come, and what it has cost so far."""
-    asyncio.run(_show(batch_id, cancel=False, as_json=as_json))
+    await _show(batch_id, cancel=False, as_json=as_json)
 
 
 @batches.command("results")
-def batch_results(batch_id: BatchId) -> None:
+async def batch_results(batch_id: BatchId) -> None:
     """The results so far, as lines of JSON."""
-    asyncio.run(_results(batch_id))
+    from runtally import AsyncClient
+
+    async with AsyncClient() as client:
+        _write(await client.batches.results(batch_id))
 
 
 @batches.command("cancel")
-def cancel_batch(batch_id: BatchId, *, as_json: AsJson = False) -> None:
+async def cancel_batch(batch_id: BatchId, *, as_json: AsJson = False) -> None:
     """Start no further item and cancel the runs of the others."""
-    asyncio.run(_show(batch_id, cancel=True, as_json=as_json))
+    await _show(batch_id, cancel=True, as_json=as_json)
 
 
 def _with_graph(lines: bytes, graph: str | None) -> bytes:
@@ -94,22 +114,6 @@ def _named(line: bytes, graph: str) -> bytes:
             return line
 
 
-async def _run(lines: bytes, max_usd: Decimal | None, *, parallelism: int, preview: bool) -> bool:
-    from runtally import AsyncClient
-
-    async with AsyncClient() as client:
-        found = await client.batches.preview(lines, parallelism=parallelism)
-        _console.print(f"{found.items} requests; {_expected(found.forecast)}")
-        if preview:
-            return True
-        batch = await client.batches.create_from(lines, parallelism=parallelism, max_usd=max_usd)
-        _console.print(f"batch {batch.batch_id}")
-        ended = await _follow(client.batches.watch(batch.batch_id), batch)
-        _console.print(_line(ended))
-        _write(await client.batches.results(batch.batch_id))
-    return ended.counts.succeeded == ended.items
-
-
 async def _follow(states: AsyncIterator["Batch"], batch: "Batch") -> "Batch":
     """Show a bar until the batch has ended."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -124,18 +128,6 @@ async def _follow(states: AsyncIterator["Batch"], batch: "Batch") -> "Batch":
     return batch
 
 
-async def _list(*, as_json: bool) -> None:
-    from runtally import AsyncClient
-
-    async with AsyncClient() as client:
-        found = [batch async for batch in client.batches.list()]
-    if as_json:
-        _output.print_json(data=[batch.model_dump(mode="json", by_alias=True) for batch in found])
-        return
-    for batch in found:
-        _output.print(f"{batch.batch_id}  {batch.created_at:%Y-%m-%d %H:%M}  {_line(batch)}", soft_wrap=True)
-
-
 async def _show(batch_id: str, *, cancel: bool, as_json: bool) -> None:
     from runtally import AsyncClient
 
@@ -145,13 +137,6 @@ async def _show(batch_id: str, *, cancel: bool, as_json: bool) -> None:
         _output.print_json(data=batch.model_dump(mode="json", by_alias=True))
     else:
         _output.print(_line(batch), soft_wrap=True)
-
-
-async def _results(batch_id: str) -> None:
-    from runtally import AsyncClient
-
-    async with AsyncClient() as client:
-        _write(await client.batches.results(batch_id))
 
 
 def _write(results: Sequence["BatchResult"]) -> None:

@@ -1,6 +1,5 @@
 """`runtally ledger` and `runtally statements`: read the database directly, also while a server uses it."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -25,7 +24,7 @@ Account = Annotated[str, typer.Argument(help="An account's name.")]
 Limit = Annotated[int, typer.Option(min=1, max=200, help="How many at most.")]
 
 
-def ledger(account: Account, *, limit: Limit = 50, as_json: AsJson = False) -> None:
+async def ledger(account: Account, *, limit: Limit = 50, as_json: AsJson = False) -> None:
     """Print the latest changes of an account's credit, newest first, with the balance after each."""
     from app.http.api.ledger.schemas import LedgerEntryResponse
 
@@ -34,12 +33,12 @@ def ledger(account: Account, *, limit: Limit = 50, as_json: AsJson = False) -> N
 
         return (await LedgerEntries(database).list_entries(account_id, limit=limit, cursor=None))[0]
 
-    found = [LedgerEntryResponse.of(entry) for entry in asyncio.run(_of_account(account, entries))]
+    found = [LedgerEntryResponse.of(entry) for entry in await _of_account(account, entries)]
     columns = ("created_at", "kind", "amount_usd", "balance_after_usd", "expires_at", "priority", "note")
     _show(found, columns, as_json=as_json)
 
 
-def statements(
+async def statements(
     account: Account,
     month: Annotated[str | None, typer.Argument(help="`YYYY-MM`; all months if omitted.")] = None,
     *,
@@ -60,7 +59,7 @@ def statements(
             return [await Statements(database).get(account_id, month)]
         return (await Statements(database).list_statements(account_id, before=None, limit=limit))[0]
 
-    found = asyncio.run(_of_account(account, stored))
+    found = await _of_account(account, stored)
     if pdf is not None:
         from app.billing.statements.pdf import statement_pdf
 

@@ -1,6 +1,5 @@
 """`runtally connect`: the configuration with which another tool uses this server, and a key for it."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from app.cli.terminal import Terminal
 _output, _notes = Terminal(highlight=False), Terminal(highlight=False, stderr=True)
 
 
-def connect(
+async def connect(
     name: Annotated[ToolName, typer.Argument(metavar="TOOL", help=", ".join(TOOLS))],
     account: Annotated[str, typer.Option(help="Created if there is no account with this name.")],
     *,
@@ -36,7 +35,7 @@ def connect(
         raise typer.BadParameter("is for claude-code", param_hint="--telemetry")
     # Before the key: one that is in no file would be lost.
     opened = ToolFile.open(place, tool) if write else None
-    key, secret = asyncio.run(new_key(account, tool.scopes, {"name": name.value}))
+    key, secret = await new_key(account, tool.scopes, {"name": name.value})
     settings = tool.settings(url.rstrip("/"), secret)
     if telemetry:
         settings["env"].update(telemetry_of_claude_code(url.rstrip("/"), secret))

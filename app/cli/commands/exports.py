@@ -1,6 +1,5 @@
 """`runtally export`: bills of the account at RUNTALLY_URL in the formats of other tools."""
 
-import asyncio
 import sys
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -28,7 +27,7 @@ def _all_exports() -> None:
 
 
 @exports.command("focus")
-def export_focus(
+async def export_focus(
     since: Annotated[datetime, typer.Option("--from", formats=_DAY, help="The first day (UTC).")],
     until: Annotated[datetime, typer.Option("--to", formats=_DAY, help="The last day (UTC).")],
     format_: Annotated[ExportFormat, typer.Option("--format", help="The file format.")] = ExportFormat.CSV,
@@ -37,4 +36,4 @@ def export_focus(
     from app.cli.client import export
 
     first, end = (day.replace(tzinfo=UTC).isoformat() for day in (since, until + timedelta(days=1)))
-    asyncio.run(export(sys.stdout.buffer, "focus", **{"from": first, "to": end, "format": format_.value}))
+    await export(sys.stdout.buffer, "focus", **{"from": first, "to": end, "format": format_.value})

@@ -1,6 +1,5 @@
 """`runtally graphs`: options of its commands."""
 
-import asyncio
 from typing import Annotated
 
 import typer
@@ -19,7 +18,7 @@ def _group() -> None:
 
 
 @graphs.command("check")
-def graphs_check(
+async def graphs_check(
     graph: Annotated[str | None, typer.Argument(help="Such as claude_agents:mail; all if omitted.")] = None,
     tool: Annotated[str | None, typer.Argument(help="The tool of an example call.")] = None,
     args: Annotated[str, typer.Argument(help="Its arguments, as JSON.")] = "{}",
@@ -33,6 +32,6 @@ def graphs_check(
 
     if graph is not None and tool is not None:
         call = ExampleCall(graph, tool, args, account, conversation)
-        asyncio.run(check_call(Settings.load(), _console, call, as_json=as_json))
+        await check_call(Settings.load(), _console, call, as_json=as_json)
     elif not check_graphs(Settings.load(), _console, graph, as_json=as_json):
         raise typer.Exit(EXIT_FAILED)

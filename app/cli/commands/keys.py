@@ -1,6 +1,5 @@
 """`runtally keys`: works on the database directly, also while a server uses it."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
@@ -26,7 +25,7 @@ _TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 
 
 @keys.command("create")
-def create(
+async def create(
     account: Annotated[str, typer.Option(help="Created if there is no account with this name.")],
     scope: Annotated[list[str], typer.Option(help="May be repeated.")],
     *,
@@ -55,13 +54,17 @@ def create(
         "tokens_per_minute": tokens_per_minute,
         "labels": _labels(end_user, tag or (), fixed=fixed_labels),
     }
-    _show_new(*asyncio.run(new_key(account, scope, options)), as_json=as_json)
+    _show_new(*await new_key(account, scope, options), as_json=as_json)
 
 
 @keys.command("list")
-def list_all(*, as_json: AsJson = False) -> None:
+async def list_all(*, as_json: AsJson = False) -> None:
     """List API keys, without their secrets."""
-    found = asyncio.run(_list())
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database
+
+    async with attach_database(Settings.load()) as database:
+        found = await Accounts(database).list_keys()
     if as_json:
         _output.print_json(data=[_shown(key) for key in found])
     else:
@@ -69,18 +72,28 @@ def list_all(*, as_json: AsJson = False) -> None:
 
 
 @keys.command("rotate")
-def rotate(
+async def rotate(
     key_id: KeyId,
     *,
     overlap_s: Annotated[int, typer.Option(min=0, help="For how long the old key stays valid.")] = 3600,
     as_json: AsJson = False,
 ) -> None:
     """Create a key with the rights of another one, which ends later, and print it once."""
-    _show_new(*asyncio.run(_rotate(key_id, timedelta(seconds=overlap_s))), as_json=as_json)
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database
+    from app.ids import ApiKeyId
+    from app.platform.audit.service import command_actor
+    from app.schedules.rotation import KeyRotation
+
+    async with attach_database(Settings.load()) as database:
+        rotation = KeyRotation(database, Accounts(database))
+        overlap = timedelta(seconds=overlap_s)
+        made = await rotation.rotate(ApiKeyId(key_id), overlap, caller=None, by=command_actor())
+    _show_new(*made, as_json=as_json)
 
 
 @keys.command("revoke")
-def revoke(
+async def revoke(
     key_id: KeyId,
     *,
     stop_runs: Annotated[
@@ -89,7 +102,15 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Revoke an API key: it is refused at once, its open streams end within a second."""
-    stopped = asyncio.run(_revoke(key_id, stop_runs=stop_runs))
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database
+    from app.ids import ApiKeyId
+    from app.platform.audit.service import command_actor
+    from app.runs.revocation.service import KeyRevocation
+
+    async with attach_database(Settings.load()) as database:
+        revocation = KeyRevocation(database, Accounts(database).revoke_key)
+        stopped = await revocation.revoke(ApiKeyId(key_id), stop_runs=stop_runs, by=command_actor())
     if as_json:
         _output.print_json(data={"id": str(key_id), "runsStopped": stopped})
         return
@@ -126,38 +147,6 @@ async def new_key(account: str, scopes: "Sequence[str]", options: "KeyOptions") 
 
     async with attach_database(Settings.load()) as database:
         return await Accounts(database).create_key(account, scopes, by=command_actor(), **options)
-
-
-async def _list() -> "list[KeyRecord]":
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
-
-    async with attach_database(Settings.load()) as database:
-        return await Accounts(database).list_keys()
-
-
-async def _rotate(key_id: UUID, overlap: timedelta) -> "tuple[KeyRecord, str]":
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
-    from app.ids import ApiKeyId
-    from app.platform.audit.service import command_actor
-    from app.schedules.rotation import KeyRotation
-
-    async with attach_database(Settings.load()) as database:
-        rotation = KeyRotation(database, Accounts(database))
-        return await rotation.rotate(ApiKeyId(key_id), overlap, caller=None, by=command_actor())
-
-
-async def _revoke(key_id: UUID, *, stop_runs: bool) -> int:
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
-    from app.ids import ApiKeyId
-    from app.platform.audit.service import command_actor
-    from app.runs.revocation.service import KeyRevocation
-
-    async with attach_database(Settings.load()) as database:
-        revocation = KeyRevocation(database, Accounts(database).revoke_key)
-        return await revocation.revoke(ApiKeyId(key_id), stop_runs=stop_runs, by=command_actor())
 
 
 def _show_new(key: "KeyRecord", secret: str, *, as_json: bool) -> None:

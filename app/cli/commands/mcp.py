@@ -1,6 +1,5 @@
 """`runtally mcp`: options of its commands."""
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,7 @@ _console = Terminal(highlight=False)
 
 
 @mcp.command("login")
-def mcp_login(
+async def mcp_login(
     graph: str,
     server: Annotated[str, typer.Argument(help="Its name in the graph.")],
     *,
@@ -27,15 +26,15 @@ def mcp_login(
     from app.cli.mcp import login
 
     pasted = sys.stdin if paste else None
-    asyncio.run(login(Settings.load(), _console, graph=graph, server=server, port=port, pasted=pasted))
+    await login(Settings.load(), _console, graph=graph, server=server, port=port, pasted=pasted)
 
 
 @mcp.command("import")
-def mcp_import(
+async def mcp_import(
     file: Annotated[Path, typer.Argument(help="As .mcp.json or claude_desktop_config.json.")],
     graph: Annotated[str, typer.Option(help="The graph in RUNTALLY_GRAPHS_DIR to add them to.")],
 ) -> None:
     """Add the MCP servers of a file to a graph, with the tools that they offer."""
     from app.cli.imports.servers import import_servers
 
-    asyncio.run(import_servers(Settings.load(), _console, file, graph))
+    await import_servers(Settings.load(), _console, file, graph)

@@ -3,8 +3,9 @@
 import asyncio
 
 from app.conversations.cuts.answer_cuts import ShownAnswer, cut_line, text_of
+from app.conversations.lines.repository import append_entries, lock_transcript
 from app.conversations.records import Transcript, TranscriptEntry
-from app.conversations.repository import append_entries, entries_of_run, lock_transcript
+from app.conversations.repository import entries_of_run
 from app.platform.db import Database
 
 

@@ -3,16 +3,20 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from app.conversations.records import Transcript, TranscriptEntry
+from app.conversations.lines.repository import append_entries, lock_transcript
+from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
 from app.ids import AccountId
-from app.platform.db import Transaction
+from app.platform.db import Database
 from app.platform.objects.documents import ContentsMissing, extracted
 from app.platform.objects.service import INSIDE, Objects
 
 Result = TypeVar("Result")
+
+_LINES_PER_STATEMENT: Final = 128
+"""The event loop stands still while the values of a statement are encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,24 +25,28 @@ class LargeContents:
 
     objects: Objects = INSIDE
 
-    async def write(
-        self, transcript: Transcript, entries: Sequence[TranscriptEntry]
-    ) -> Sequence[TranscriptEntry]:
-        """The entries as they are stored, after what is stored outside was written.
+    async def add(
+        self, database: Database, transcript: Transcript, entries: Sequence[TranscriptEntry]
+    ) -> TranscriptState:
+        """Append lines after what is stored outside was written; returns what was added.
 
-        Raises `ContentsUnavailable` and `DatabaseUnavailable`.
+        A repeated one is not added twice. Raises `AttemptOver`, `ContentsUnavailable` and
+        `DatabaseUnavailable`.
         """
-        if not self.objects.are_outside:
-            return entries
-        stored, contents = await asyncio.to_thread(_extracted, entries)
-        if contents:
-            await self.objects.write(_account(transcript), contents)
-        return stored
-
-    async def hold(self, tx: Transaction, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
-        """Keep what was written for entries that this transaction stores. Raises `ContentsUnavailable`."""
-        if hashes := {sha256 for entry in entries for sha256 in entry.objects}:
-            await self.objects.hold(tx, _account(transcript), hashes)
+        entries = await self._write(transcript, entries)
+        hashes = {sha256 for entry in entries for sha256 in entry.objects}
+        if not hashes and len(entries) <= _LINES_PER_STATEMENT:
+            async with database.write() as tx:
+                return await append_entries(tx, transcript, entries)
+        added = TranscriptState()
+        async with database.transaction() as tx:
+            await lock_transcript(tx, transcript)
+            if hashes:
+                await self.objects.hold(tx, _account(transcript), hashes)
+            for start in range(0, len(entries), _LINES_PER_STATEMENT):
+                some = entries[start : start + _LINES_PER_STATEMENT]
+                added = added.plus(await append_entries(tx, transcript, some))
+        return added
 
     async def whole(
         self, transcript: Transcript, entries: Sequence[TranscriptEntry]
@@ -62,6 +70,17 @@ class LargeContents:
                 return await read(contents)
             except ContentsMissing as missing:
                 contents |= await self.objects.read(account_id, missing.hashes)
+
+    async def _write(
+        self, transcript: Transcript, entries: Sequence[TranscriptEntry]
+    ) -> Sequence[TranscriptEntry]:
+        """The entries as they are stored."""
+        if not self.objects.are_outside:
+            return entries
+        stored, contents = await asyncio.to_thread(_extracted, entries)
+        if contents:
+            await self.objects.write(_account(transcript), contents)
+        return stored
 
 
 def _extracted(entries: Sequence[TranscriptEntry]) -> tuple[list[TranscriptEntry], dict[str, bytes]]:

@@ -54,7 +54,7 @@ from app.gateway.proxy import ChannelAddress
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.messages import SentMessage
 from app.requests.outcome import SpentBudget
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 from app.tools.skills.reading import files_in_workspace
 from app.workspaces.records import GivenFile
@@ -117,11 +117,9 @@ class ClaudeAgentExecutor:
     async def _run(self, request: GraphRunRequest, context: RunContext, sandbox: Sandbox | None) -> None:
         kept, context = await self._make_open_calls(context)
         plan, events, control = context.plan, context.events, context.control
-        prompts = await self.prompts.load(plan.conversation)
         cli, initial_prompt = await self.starter.start(request, plan, sandbox=sandbox, kept=kept)
         # No await from here to the `try`: what was started must be released.
         channel = self._open_channel(context, at=cli.address)
-        channel.prompts = prompts
         cli.attach_run(context, channel)
         stream = RunStream(
             plan,
@@ -136,6 +134,8 @@ class ClaudeAgentExecutor:
             first = None if kept is not None else initial_prompt.content
             cli.process.send_first(first, keeps_open=bool(plan.keep_open))
             with control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
+                # While the CLI works on the first prompt: it is needed for what has been answered.
+                channel.prompts.continue_from(await self.prompts.load(plan.conversation))
                 async for message in cli.process.messages():
                     await _publish(message, stream, context, calls=cli.bridge.calls, seen=seen)
                     watchdog.check_budget(channel)

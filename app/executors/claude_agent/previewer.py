@@ -10,7 +10,7 @@ from app.executors.claude_agent.prompt import content_blocks, system_prompt
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import Preview, RunPlan
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 
 
 @dataclass(frozen=True, slots=True)

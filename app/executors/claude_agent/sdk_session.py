@@ -124,7 +124,11 @@ class ConversationTurns:
         if has_earlier_turns(messages):
             turn = await self.load(plan, messages)
             return turn if turn is not None and turn.state == state else None
-        if await self._store.state(conversation.transcript) != state:
+        if plan.beginning is not None:
+            stored = plan.beginning.transcript
+        else:
+            stored = await self._store.state(conversation.transcript)
+        if stored != state:
             return None
         prompt = InitialPrompt.of(plan, messages, record=before.has_record)
         return ConversationTurn(conversation, plan.run, plan.attempt, prompt, state, before.has_record)

@@ -20,7 +20,7 @@ from app.executors.claude_agent.sandbox.port import Sandbox
 from app.executors.claude_agent.sdk_session import ConversationTurn, ConversationTurns, InitialPrompt
 from app.executors.port import FIRST_ATTEMPT, RunPlan
 from app.platform.logs.context import start_detached
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 
 log = structlog.get_logger(__name__)
 

@@ -14,7 +14,7 @@ from app.gateway.channel import Channel
 from app.gateway.proxy import Gateway
 from app.ids import MessageId, RunKey
 from app.platform.background import first_of, run_to_completion
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.usage.records import ExecutorType, UsageFact
 
 PROVIDER: Final = "external"

@@ -19,7 +19,7 @@ class ExternalSession:
     opened: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when calls can be made."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a call has begun or ended, and when it takes no more."""
+    """Set when a call has ended, and when it takes no more."""
     calls: int = 0
     """How many are being made."""
     used_at: float = 0.0
@@ -56,7 +56,7 @@ class ExternalSession:
         finally:
             self.calls -= 1
             self._note_use()
+            self.changed.set()
 
     def _note_use(self) -> None:
         self.used_at = asyncio.get_running_loop().time()
-        self.changed.set()

@@ -29,7 +29,7 @@ from app.gateway.channel import Channel
 from app.gateway.proxy import Gateway
 from app.platform.background import first_of, run_to_completion
 from app.platform.json_schema.checker import SchemaChecker
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 
 log = structlog.get_logger(__name__)
@@ -76,7 +76,7 @@ class MessagesExecutor:
         transcript = RunTranscript(self.store, plan)
         loop = self._loop(request, context, channel, transcript=transcript)
         try:
-            channel.prompts = await self.prompts.load(plan.conversation)
+            channel.prompts.continue_from(await self.prompts.load(plan.conversation))
             if not await loop.resume():
                 await transcript.load(request.messages)
             with context.control.inbox.forwarding_to(loop.waiting.add):

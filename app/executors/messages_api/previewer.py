@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from app.executors.messages_api.output_format import load_output_format
 from app.executors.messages_api.request import AgentRequest, posted_messages
 from app.executors.port import Preview, RunPlan
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 
 
 @dataclass(frozen=True, slots=True)

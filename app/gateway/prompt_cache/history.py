@@ -18,11 +18,13 @@ _KEPT_PROMPTS = 4
 class PromptHistory:
     """Finds for each prompt the one that it continues."""
 
-    def __init__(self, last: SentPrompt | None = None) -> None:
-        """`last` is the last prompt of the conversation's main agent."""
+    def __init__(self) -> None:
         self._sent: defaultdict[str, deque[SentPrompt]] = defaultdict(lambda: deque(maxlen=_KEPT_PROMPTS))
-        if last is not None:
-            self._sent[""].append(last)
+
+    def continue_from(self, before: SentPrompt | None) -> None:
+        """Begin with the last prompt of the conversation's main agent; also later, once it was looked up."""
+        if before is not None:
+            self._sent[""].appendleft(before)
 
     @property
     def last(self) -> SentPrompt | None:

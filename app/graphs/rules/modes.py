@@ -3,7 +3,7 @@
 from typing import Final, Literal, Protocol
 
 from app.graphs.rules.spec import Action
-from app.requests.runs import PermissionMode
+from app.requests.run_request import PermissionMode
 from app.tools.policy import ToolCallDenied
 
 _STRICTEST_FIRST: tuple[PermissionMode, ...] = (

@@ -43,7 +43,7 @@ from app.http.api.runs.command_schemas import QuestionAnswers
 from app.http.field_errors import invalid_fields, rename_fields
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests.client_tools import ClientTool
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.chats import MESSAGE_ID_CHARS, Chat, ChatMessage
 from app.runs.planner import SystemMessageRefused
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules

@@ -29,7 +29,7 @@ from app.ids import STATE_KEY_PATTERN
 from app.requests.attribution import Attributed, Metadata, labels_in
 from app.requests.client_tools import MOST_DESCRIBED, ClientTool
 from app.requests.messages import ContentPart, TextPart, is_blank_content
-from app.requests.runs import (
+from app.requests.run_request import (
     GraphRunRequest,
     ModelChoices,
     OnConflict,

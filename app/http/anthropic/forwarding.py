@@ -33,9 +33,10 @@ class ForwardedAnswer(Response):
         forwarding = asyncio.create_task(self._forward(receive, answer))
         try:
             await asyncio.wait({forwarding})
-        finally:
+        except asyncio.CancelledError:
             forwarding.cancel()
             await run_to_completion(asyncio.wait({forwarding}))
+            raise
         error = DropConnection() if forwarding.cancelled() else forwarding.exception()
         if isinstance(error, DropConnection) and not answer.is_sent:
             raise CallCutOff from error

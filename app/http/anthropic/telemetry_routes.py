@@ -78,7 +78,7 @@ async def _taken(
     if not caller.terms.allows_graph(GRAPH.id):
         raise GraphNotAllowed
     attributes = _attributes(caller, end_user)
-    body = _decompressed(request.headers.get("content-encoding", "identity"), await request.body())
+    body = _decompressed(request.headers.get("content-encoding", "identity").lower(), await request.body())
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if (relay := services.telemetry.clients.get(signal)) is not None:
         await relay.accept(body, media_type, attributes, account=caller.account_id)
@@ -110,6 +110,6 @@ def _decompressed(encoding: str, body: bytes) -> bytes:
         raise Invalid("The body is not compressed with gzip.") from error
     if len(found) > MAX_BYTES:
         raise TooLarge(f"The request body is larger than {MAX_BYTES} bytes when it is not compressed.")
-    if not stream.eof:
+    if not stream.eof or stream.unused_data:
         raise Invalid("The body is not compressed with gzip.")
     return found

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from app.errors import Unauthenticated
 from app.http.anthropic.errors import error_json
-from app.http.managed_agents.mapper import SessionMapper
+from app.http.managed_agents.mapper import Event, SessionMapper
 from app.http.streaming.encoder import EVENT_STREAM, REVOKED_MESSAGE, STOPPING_MESSAGE, json_frame
 from app.http.streaming.stopping import ServerStopping
 from app.streams.port import LogEntry
@@ -26,6 +26,10 @@ class SessionEncoder:
     def turn_to(self, run_id: str, question: str) -> None:
         """What follows are entries of this run."""
         self._mapper = SessionMapper(run_id, question, self._previews)
+
+    def add_usage(self, usage: Event | None) -> None:
+        """What the session has used by the end of this run, which is encoded next."""
+        self._mapper.usage = usage
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The frames of these entries, as one chunk."""

@@ -10,7 +10,6 @@ PATH: Final = "/managed-agents/v1"
 _NOT_SERVED: Final = {
     "agents": "Agents are the graphs of this server, which are files: they cannot be changed here.",
     "environments": "This server has one environment, env_default; remote sandboxes are not served.",
-    "deployments": "Deployments are not served: POST /v1/schedules starts runs at set times.",
     "webhooks": "Webhooks are registered at POST /v1/webhooks.",
 }
 _UNKNOWN: Final = {"not_found", "method_not_allowed"}

@@ -69,7 +69,8 @@ async def list_managed_events(
         types=None if types is None else frozenset(types),
         processed=processed,
     )
-    found, next_page = await page_of_events(services, session, chosen)
+    has_cost = caller.may("receipts:read")
+    found, next_page = await page_of_events(services, session, chosen, has_cost=has_cost)
     return ManagedPage(data=[SessionEvent.model_validate(each) for each in found], next_page=next_page)
 
 
@@ -89,7 +90,7 @@ async def stream_managed_events(
     """
     session = await services.managed.get(caller, session_id)
     encoder = SessionEncoder(frozenset(event_deltas or ()))
-    followed = await FollowedSession.open(services, session, encoder)
+    followed = await FollowedSession.open(services, caller, session, encoder)
     scope = streams.open_reader(caller, (caller.account_id, session_id))
     return InterruptibleStream(
         followed.chunks(), encoder, heartbeat_s=streams.heartbeat_s, reader_scope=scope

@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from app.bootstrap.services import Services
+from app.events import Done
 from app.http.managed_agents.encoder import SessionEncoder, frame
 from app.http.managed_agents.ids import event_id
+from app.http.managed_agents.mapper import Event
+from app.http.managed_agents.schemas import usage_event
 from app.http.response_model import utc_text
 from app.http.streaming.sse import split_batch
 from app.ids import RunId, RunKey
+from app.requests.principal import Principal
 from app.runs.commands.service import RunNotFound
+from app.runs.conversations.service import ConversationNotFound
 from app.runs.deletion.service import RunDeleted
 from app.runs.managed.records import ManagedSession
 from app.runs.records import UNFINISHED
@@ -22,6 +27,7 @@ class FollowedSession:
     """The stream of one client: it ends when the session is deleted."""
 
     services: Services
+    caller: Principal
     session: ManagedSession
     encoder: SessionEncoder
     after: int
@@ -31,10 +37,10 @@ class FollowedSession:
 
     @classmethod
     async def open(
-        cls, services: Services, session: ManagedSession, encoder: SessionEncoder
+        cls, services: Services, caller: Principal, session: ManagedSession, encoder: SessionEncoder
     ) -> "FollowedSession":
         """Follow a session from now on."""
-        followed = cls(services, session, encoder, session.conversation.turns, {})
+        followed = cls(services, caller, session, encoder, session.conversation.turns, {})
         for turn in session.turns:
             if turn.status in UNFINISHED:
                 entries = await services.runs.events(followed._key(turn.run_id))
@@ -71,12 +77,18 @@ class FollowedSession:
             async with aclosing(runs.follow(run)) as batches:
                 async for batch in batches:
                     for part in split_batch(batch):
+                        if isinstance(part[-1].event, Done):
+                            self.encoder.add_usage(await self._usage(run_id))
                         # The encoder needs the earlier ones to know what is said already.
                         self.encoder.encode([each for each in part if each.position <= after])
                         if chunk := self.encoder.encode([each for each in part if each.position > after]):
                             yield chunk
-        except (RunNotFound, RunDeleted):
+        except (RunNotFound, RunDeleted, ConversationNotFound):
             return
+
+    async def _usage(self, run_id: RunId) -> Event | None:
+        session = await self.services.managed.settled(self.caller, self.session.id)
+        return usage_event(session, run_id, has_cost=self.caller.may("receipts:read"))
 
     def _key(self, run_id: RunId) -> RunKey:
         return RunKey(self.session.conversation.account_id, run_id)

@@ -34,7 +34,7 @@ def _must_be_empty(given: object) -> object:
     return given
 
 
-_NotServed: TypeAlias = Annotated[list[Any], AfterValidator(_must_be_empty)]
+NotServed: TypeAlias = Annotated[list[Any], AfterValidator(_must_be_empty)]
 _Title: TypeAlias = Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")]
 
 
@@ -217,8 +217,8 @@ class NewSession(ManagedInput):
     metadata: Metadata = {}
     budget: BudgetLimit | None = None
     initial_events: Annotated[list[UserMessage], Field(max_length=MOST_EVENTS)] = []
-    resources: _NotServed = []
-    vault_ids: _NotServed = []
+    resources: NotServed = []
+    vault_ids: NotServed = []
 
     def settings(self, api_key_id: ApiKeyId) -> SessionSettings:
         """What its runs have; raises `Invalid` for tools that no run takes."""
@@ -258,14 +258,15 @@ class ChangedSession(ManagedInput):
         if self.agent is not None:
             changes["tools"] = client_tools(self.agent.tools)
         if self.metadata is not None:
-            changes["metadata"] = _patched(settings.metadata, self.metadata)
+            changes["metadata"] = patched(settings.metadata, self.metadata)
         return settings.model_copy(update=changes)
 
 
-def _patched(metadata: Mapping[str, str], patch: Mapping[str, str | None]) -> Mapping[str, str]:
-    patched = {name: value for name, value in {**metadata, **patch}.items() if value is not None}
+def patched(metadata: Mapping[str, str], patch: Mapping[str, str | None]) -> Mapping[str, str]:
+    """The metadata with these changes, of which null deletes; raises `Invalid`."""
+    found = {name: value for name, value in {**metadata, **patch}.items() if value is not None}
     try:
-        return Attributed.of(metadata=patched).metadata or {}
+        return Attributed.of(metadata=found).metadata or {}
     except ValidationError as error:
         raise Invalid.field("metadata", problem_of(error.errors()[0])) from error
 

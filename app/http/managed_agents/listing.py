@@ -10,6 +10,7 @@ from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.http.managed_agents.ids import run_of
 from app.http.managed_agents.mapper import Event, SessionMapper
+from app.http.managed_agents.schemas import usage_event
 from app.ids import RunKey
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.service import RunDeleted
@@ -41,7 +42,7 @@ class EventFilter:
 
 
 async def page_of_events(
-    services: Services, session: ManagedSession, chosen: EventFilter
+    services: Services, session: ManagedSession, chosen: EventFilter, *, has_cost: bool
 ) -> tuple[list[Event], str | None]:
     """The chosen events, and the id of the last one if there may be more; raises `Invalid` for `after`."""
     turns = list(session.turns if chosen.is_ascending else reversed(session.turns))
@@ -50,7 +51,7 @@ async def page_of_events(
         turns = turns[_index_of(turns, after) :]
     found: list[Event] = []
     for number, turn in enumerate(turns, 1):
-        events = await _events_of(services, session, turn)
+        events = await _events_of(services, session, turn, has_cost=has_cost)
         for event in _rest(events if chosen.is_ascending else events[::-1], after):
             if chosen.chooses(event):
                 found.append(event)
@@ -77,13 +78,16 @@ def _rest(events: Sequence[Event], after: str | None) -> Iterator[Event]:
     yield from events[start:]
 
 
-async def _events_of(services: Services, session: ManagedSession, turn: SessionTurn) -> list[Event]:
+async def _events_of(
+    services: Services, session: ManagedSession, turn: SessionTurn, *, has_cost: bool
+) -> list[Event]:
     run = RunKey(session.conversation.account_id, turn.run_id)
     try:
         entries = await services.runs.events(run)
     except (RunNotFound, RunDeleted):
         return []
-    mapper = SessionMapper(turn.run_id, await services.managed.question(run))
+    usage = usage_event(session, turn.run_id, has_cost=has_cost)
+    mapper = SessionMapper(turn.run_id, await services.managed.question(run), usage=usage)
     return await services.offload.run(partial(_mapped, mapper, entries), size=len(entries) * _ENTRY_BYTES)
 
 

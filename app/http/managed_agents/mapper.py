@@ -62,6 +62,8 @@ class SessionMapper:
     """The text of the message that it answers."""
     previews: Collection[str] = ()
     """The types of the events that are shown while they are written."""
+    usage: Event | None = None
+    """What its session has used by its end, without its time."""
     _is_new: bool = True
     _is_idle: bool = True
     _message: _Message | None = None
@@ -228,11 +230,16 @@ class SessionMapper:
                     yield {"type": "agent.message", "id": place, "content": _texts(content)}
             case RunError():
                 self._error = event
-            case Done(finish_reason=finish):
-                if (error := error_of(self._error, finish)) is not None:
-                    yield {"type": "session.error", "id": place, "error": error}
-                reason = stop_reason_of(self._error, finish)
-                yield {"type": "session.status_idle", "id": f"{place}.idle", "stop_reason": reason}
+            case Done():
+                yield from self._ended(event, place)
+
+    def _ended(self, event: Done, place: str) -> Iterator[Event]:
+        if self.usage is not None:
+            yield self.usage
+        if (error := error_of(self._error, event.finish_reason)) is not None:
+            yield {"type": "session.error", "id": place, "error": error}
+        reason = stop_reason_of(self._error, event.finish_reason)
+        yield {"type": "session.status_idle", "id": f"{place}.idle", "stop_reason": reason}
 
     def _other(
         self,

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from app.graphs.spec import GraphSpec
 from app.http.anthropic.schemas import UNKNOWN_DATE
+from app.http.managed_agents.ids import event_id
 from app.http.managed_agents.input import ENVIRONMENT
 from app.http.response_model import Moment
 from app.runs.managed.records import ManagedSession, SessionSettings, SessionStatus
@@ -166,6 +167,19 @@ class SessionUsage(BaseModel):
         )
 
 
+def usage_event(session: ManagedSession, run_id: str, *, has_cost: bool) -> dict[str, Any] | None:
+    """What a session had used at the end of a run; None while receipts are missing."""
+    if (then := session.until(run_id)) is None:
+        return None
+    at = then.turns[-1].ended_at or datetime.now(UTC)
+    usage = SessionUsage.of(then, active_s=then.active_s(at), has_cost=has_cost)
+    return {
+        "type": "session.usage",
+        "id": event_id(run_id, "usage"),
+        "usage": usage.model_dump(mode="json"),
+    }
+
+
 class SessionStats(BaseModel):
     """For how long a session has worked, and existed."""
 
@@ -191,6 +205,7 @@ class Session(BaseModel):
     archived_at: Moment | None
     resources: Sequence[Mapping[str, Any]] = ()
     vault_ids: Sequence[str] = ()
+    deployment_id: str | None
     outcome_evaluations: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
@@ -211,6 +226,7 @@ class Session(BaseModel):
             created_at=conversation.created_at,
             updated_at=conversation.updated_at,
             archived_at=settings.archived_at,
+            deployment_id=conversation.deployment_id,
         )
 
 

@@ -62,6 +62,7 @@ class SessionQuery:
 async def _query(
     created: Moments,
     agent_id: StorableText | None = None,
+    deployment_id: StorableText | None = None,
     statuses: Annotated[list[str] | None, Query(alias="statuses[]")] = None,
     order: Order = "desc",
     page: Annotated[str | None, Query(description="The `next_page` of the page before.")] = None,
@@ -72,6 +73,7 @@ async def _query(
     after = None if page is None else Cursor.decode(page)
     chosen = SessionFilter(
         graph_id=agent_id,
+        deployment_id=deployment_id,
         created=tuple(created.items()),
         has_archived=include_archived,
         is_ascending=order == "asc",

@@ -14,7 +14,7 @@ from app.events import PermissionRequest, QuestionAsked
 from app.executors.inbox import RunEnded
 from app.executors.waiting.decisions import PermissionDecided, PermissionNotFound
 from app.executors.waiting.questions import QuestionAnswered, QuestionNotFound
-from app.http.dependencies import run_key
+from app.http.dependencies import readable_run
 from app.http.field_errors import invalid_fields, rename_fields
 from app.http.mcp.client import McpClient
 from app.http.mcp.forms import Asked, command_of
@@ -66,18 +66,11 @@ async def open_call(
         raise rename_fields(error.errors, posted_field) from error
 
 
-async def resumed_run(services: Services, caller: Principal, run_id: str) -> RunRecord:
-    """A run that the caller may read; raises `RunNotFound`, `RunDeleted`, `ScopeMissing`."""
-    record = await services.runs.get_with_contents(run_key(caller, run_id))
-    caller.require_reading(record.api_key_id, record.labels.end_user)
-    return record
-
-
 async def answer_request(
     services: Services, caller: Principal, run_id: str, request_id: str, result: object
 ) -> None:
     """Apply what a client's user has filled in, to the run that asked for it, wherever that is executed."""
-    record = await resumed_run(services, caller, run_id)
+    record = await readable_run(services, caller, run_id)
     try:
         given = ElicitResult.model_validate(result)
     except ValidationError as error:
@@ -102,7 +95,7 @@ async def cancel_call(
 async def _run_of_graph(
     services: Services, caller: Principal, run_id: str, call: ToolCall, field: str
 ) -> RunRecord:
-    record = await resumed_run(services, caller, run_id)
+    record = await readable_run(services, caller, run_id)
     if record.graph_id != call.graph.id:
         raise Invalid.field(field, "is a run of another tool")
     return record

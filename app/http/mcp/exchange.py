@@ -26,8 +26,9 @@ from app.bootstrap.services import Services
 from app.errors import AppError, Invalid
 from app.graphs.spec import GraphSpec
 from app.http.admission.checks import TEXT_BODY_BYTES
+from app.http.dependencies import readable_run
 from app.http.field_errors import invalid_fields
-from app.http.mcp.calls import OpenedCall, answer_request, cancel_call, open_call, resumed_run
+from app.http.mcp.calls import OpenedCall, answer_request, cancel_call, open_call
 from app.http.mcp.client import SESSION, McpClient, new_session, require_short
 from app.http.mcp.encoder import Answering, CallEncoder, EventId, request_named
 from app.http.mcp.errors import TOLD_TO_THE_MODEL, error_json, refusal_json
@@ -78,7 +79,7 @@ class McpExchange:
         """The rest of a stream that broke off; raises `Invalid`, `RunNotFound`, `ScopeMissing`."""
         if (event := EventId.parse(last_event_id)) is None:
             raise Invalid.field("Last-Event-ID", "is not the id of an event of this server")
-        record = await resumed_run(self.services, self.caller, event.run_id)
+        record = await readable_run(self.services, self.caller, event.run_id)
         client = McpClient.of_notice(self.headers)
         opened = OpenedCall(record, await decided_requests(self.services, record.key))
         streams = await self.streams()

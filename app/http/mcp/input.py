@@ -20,7 +20,7 @@ from app.requests.attribution import Attributed, labels_in
 from app.requests.blank import require_visible
 from app.requests.messages import Message
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest, ResponseFormat
+from app.requests.run_request import GraphRunRequest, ResponseFormat
 from app.requests.wire_models import InputModel
 
 PREFIX: Final = "mcp-"

@@ -7,7 +7,7 @@ from app.errors import Invalid
 from app.events import BudgetReached, ClientToolCall, PermissionRequest, QuestionAsked
 from app.executors.client_calls import ClientToolResult
 from app.executors.waiting.decisions import PermissionNotFound
-from app.http.dependencies import run_key
+from app.http.dependencies import readable_run
 from app.http.openai.answer import Received
 from app.http.openai.mapper import run_of_call
 from app.http.openai.notice import Notice
@@ -64,13 +64,6 @@ async def run_of_graph(services: Services, caller: Principal, run_id: str, graph
     record = await readable_run(services, caller, run_id)
     if record.graph_id != graph_id:
         raise RunNotFound
-    return record
-
-
-async def readable_run(services: Services, caller: Principal, run_id: str) -> RunRecord:
-    """A run that the caller may read; raises `RunNotFound`, `RunDeleted`, `ScopeMissing`."""
-    record = await services.runs.get_with_contents(run_key(caller, run_id))
-    caller.require_reading(record.api_key_id, record.labels.end_user)
     return record
 
 

@@ -19,7 +19,7 @@ from app.requests.attribution import Label, Metadata, Tags
 from app.requests.client_tools import ClientTool
 from app.requests.messages import Message
 from app.requests.principal import Principal
-from app.requests.runs import Effort, GraphRunRequest, ResponseFormat
+from app.requests.run_request import Effort, GraphRunRequest, ResponseFormat
 from app.runs.chats import Chat, ChatMessage
 from app.runs.commands.records import Decide
 from app.runs.planner import SystemMessageRefused

@@ -1,14 +1,16 @@
-"""InterruptibleStream: server-sent events, which end when their credential is revoked or the server stops."""
+"""Server-sent events: `Last-Event-ID`, and streams that end with their credential or the server."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import anyio
+from fastapi import Depends, Header
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Message, Receive, Scope, Send
 
 from app.auth.credential_monitor import CredentialRevoked
+from app.errors import Invalid
 from app.http.streaming.closing import OpenStream
 from app.http.streaming.encoder import Encoder
 from app.http.streaming.stopping import ServerStopping
@@ -34,6 +36,27 @@ _HEADERS = {
     "Cache-Control": "no-store, no-transform",
     "X-Accel-Buffering": "no",
 }
+
+
+async def last_event_id(
+    last_event_id: Annotated[
+        str | None,
+        Header(
+            alias="Last-Event-ID",
+            description="Resume after this event; takes precedence over `after`.",
+            json_schema_extra={"pattern": "^[0-9]{0,9}$"},
+        ),
+    ] = None,
+) -> int | None:
+    """The last position a reconnecting client has received; raises `Invalid` for other values."""
+    if last_event_id is None or last_event_id == "":
+        return None
+    if not (last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 10):  # noqa: PLR2004
+        raise Invalid.field("Last-Event-ID", "must be the number of an event")
+    return int(last_event_id)
+
+
+LastEventId: TypeAlias = Annotated[int | None, Depends(last_event_id)]
 
 
 class _Heartbeat(ServerSentEvent):

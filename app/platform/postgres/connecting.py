@@ -5,16 +5,20 @@ statements are prepared under a name only where no pooler is: see docs/decisions
 """
 
 import time
+from collections.abc import Collection
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 from sqlalchemy import event
+from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.util import LRUCache
 
 from app.platform.postgres.errors import connecting_problem
 from app.platform.postgres.passwords import PasswordSource
@@ -33,6 +37,18 @@ DIRECT = "DATABASE_DIRECT_URL"
 
 _REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.ProtocolViolationError)
 """What servers and poolers answer to a wrong password."""
+
+
+_OWN_TYPES = 10_000
+"""Types with smaller numbers are PostgreSQL's own, and the same in every database."""
+
+_TYPES: dict[frozenset[int], Any] = {}
+"""Those that connections of this process have asked for."""
+
+_COMPILED: LRUCache[Any, Any] = LRUCache(1000)
+"""Statements, for all engines of this process."""
+
+_NOT_ASKED = SimpleNamespace(name="known")
 
 
 class Connector:
@@ -64,7 +80,7 @@ class Connector:
         self._options: dict[str, Any] = options | {
             "timeout": _CONNECT_S,
             "command_timeout": statement_s,
-            "connection_class": asyncpg.Connection if statement_s is None else _LimitedConnection,
+            "connection_class": _Connection if statement_s is None else _LimitedConnection,
             # Statements without a name are sent again with each execution, in one message with it.
             "statement_cache_size": 0,
             "server_settings": {"application_name": application_name(process_id), "TimeZone": "UTC"},
@@ -84,7 +100,11 @@ class Connector:
         """An engine with connections of this connector."""
         arguments = {"async_creator_fn": self.connect, "prepared_statement_name_func": self._statement_name}
         engine = create_async_engine(
-            "postgresql+asyncpg://", hide_parameters=True, connect_args=arguments, **options
+            "postgresql+runtally://",
+            hide_parameters=True,
+            connect_args=arguments,
+            execution_options={"compiled_cache": _COMPILED},
+            **options,
         )
         _check_idle_connections(engine)
         return engine
@@ -124,7 +144,44 @@ class Connector:
         return "" if self.is_pooled else f"runtally_{next(self._numbers)}"
 
 
-class _LimitedConnection(asyncpg.Connection):
+class _Dialect(asyncpg_dialect):
+    """Equal to those with the same JSON: a statement is compiled once, not for each engine of a process."""
+
+    supports_statement_cache = True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Dialect) and self._json() == other._json()
+
+    def __hash__(self) -> int:
+        return hash(self._json())
+
+    def _json(self) -> tuple[Any, Any]:
+        return self._json_serializer, self._json_deserializer
+
+
+registry.register("postgresql.runtally", __name__, _Dialect.__name__)
+
+
+class _Connection(asyncpg.Connection):
+    """A connection that asks the server for a type only if no other has asked: asyncpg's own ask each.
+
+    It is several round trips, with the most expensive statement of a new connection.
+    """
+
+    async def _introspect_types(self, numbers: Collection[int], limit_s: float | None) -> tuple[Any, Any]:
+        """See asyncpg: the types, and a statement with whose name it finds that the server was asked."""
+        key = frozenset(numbers)
+        if key not in _TYPES:
+            found: tuple[Any, Any] = await super()._introspect_types(  # type: ignore[misc]
+                numbers, limit_s
+            )
+            if max(key) >= _OWN_TYPES:
+                return found
+            _TYPES[key], _ = found
+        return _TYPES[key], _NOT_ASKED
+
+
+class _LimitedConnection(_Connection):
     """A process that stands still within a transaction must not hold its locks for ever."""
 
     _with_begin = ""

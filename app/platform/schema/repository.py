@@ -1,5 +1,6 @@
 """Alembic's migrations, and its table of the database's revision."""
 
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -26,15 +27,14 @@ def upgrade(connection: Connection) -> str | None:
     A newer schema stays as it is: returns its revision if this release can use it, otherwise raises
     `SchemaUnknown`.
     """
-    config = _config()
-    config.attributes["connection"] = connection
     # Serializes servers that start at the same time.
     connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('runtally.migrate'))"))
-    current = _current(connection)
-    scripts = ScriptDirectory.from_config(config)
-    if current is not None and current not in _known(scripts):
+    current, (head, known) = _current(connection), _revisions()
+    if current is not None and current not in known:
         return usable_revision(connection)
-    if current != scripts.get_current_head():
+    if current != head:
+        config = _config()
+        config.attributes["connection"] = connection
         command.upgrade(config, "head")
     return None
 
@@ -44,12 +44,11 @@ def usable_revision(connection: Connection) -> str | None:
 
     Raises `SchemaOutdated` or `SchemaUnknown`.
     """
-    scripts = ScriptDirectory.from_config(_config())
-    current = _current(connection)
+    current, (head, known) = _current(connection), _revisions()
     return newer_revision(
         current,
-        head=scripts.get_current_head(),
-        known=_known(scripts),
+        head=head,
+        known=known,
         required=None if current is None else connection.execute(_REQUIRED).scalar(),
     )
 
@@ -64,5 +63,8 @@ def _current(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def _known(scripts: ScriptDirectory) -> set[str]:
-    return {script.revision for script in scripts.walk_revisions()}
+@cache
+def _revisions() -> tuple[str | None, frozenset[str]]:
+    """The head and all revisions of this release. To find them, each file of a migration is executed."""
+    scripts = ScriptDirectory.from_config(_config())
+    return scripts.get_current_head(), frozenset(script.revision for script in scripts.walk_revisions())

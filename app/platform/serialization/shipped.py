@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import IO, Final, cast
 
 _APP: Final = Path(__file__).parents[2]
-_ARCHIVE: Final = _APP / "texts.tar.xz"
+_ARCHIVE: Final = _APP / "texts.tar.bz2"
 
 
 def shipped_texts(*places: str) -> dict[str, str]:

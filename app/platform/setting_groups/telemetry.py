@@ -50,13 +50,6 @@ class TelemetrySettings(BaseSettings):
         (), validation_alias="RUNTALLY_TELEMETRY_BACKENDS"
     )
 
-    @field_validator("telemetry_backends", mode="before")
-    @classmethod
-    def _split_backends(cls, value: object) -> object:
-        if isinstance(value, str):
-            return tuple(name.strip() for name in value.split(",") if name.strip())
-        return value
-
     @field_validator("otel_traces_exporter", "otel_metrics_exporter", "otel_logs_exporter")
     @classmethod
     def _is_an_exporter(cls, value: str | None) -> str | None:

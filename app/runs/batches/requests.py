@@ -9,12 +9,12 @@ from app.errors import Invalid
 from app.ids import RunId, RunKey
 from app.platform.concurrency.offload import Offload
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.batches.lines import BatchLine
 from app.runs.batches.records import BATCH_PRIORITY, MAX_ITEMS, NewItem
 from app.runs.planner import RunPlanner
 from app.runs.requests.codec import encoded
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 
 _AT_ONCE = 64
 """How many requests are worked on before other work gets the thread."""

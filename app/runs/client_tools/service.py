@@ -20,7 +20,7 @@ from app.runs.commands.service import RunCommands
 from app.runs.conversations.repository import newest_run_of
 from app.runs.conversations.service import ConversationService
 from app.runs.records import RunRecord
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 from app.runs.service import RunService
 from app.streams.port import LogEntry
 

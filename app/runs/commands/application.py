@@ -13,7 +13,7 @@ from app.graphs.rules.modes import is_less_strict
 from app.graphs.spec import GraphSpec
 from app.requests.messages import SentMessage
 from app.requests.principal import ScopeMissing
-from app.requests.runs import PermissionMode
+from app.requests.run_request import PermissionMode
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.records import (
     COMMANDS,

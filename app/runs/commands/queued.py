@@ -17,7 +17,7 @@ from app.graphs.catalog import GraphCatalog
 from app.ids import ApiKeyId, RunKey
 from app.platform.db import Database, Transaction
 from app.platform.storage.service import StorageQuota
-from app.requests.runs import PermissionMode
+from app.requests.run_request import PermissionMode
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.commands.answered_calls import AnswerCommand, answer_of, answered_call, resolved_events
 from app.runs.commands.answers import NotApplied

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue, TypeAdapter
 from app.ids import ApiKeyId
 from app.platform.concurrency.offload import SMALL_BYTES
 from app.requests.messages import Content, Message, Priority
-from app.requests.runs import PermissionMode
+from app.requests.run_request import PermissionMode
 from app.requests.wire_models import WireModel
 
 

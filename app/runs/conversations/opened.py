@@ -18,6 +18,7 @@ from app.runs.conversations.branching import load_tree
 from app.runs.conversations.records import OpenedConversation, Opening
 from app.runs.conversations.service import ConversationNotFound, ConversationService
 from app.runs.conversations.view import require_reading
+from app.runs.repository import with_contents
 
 _PREFIX: Final = "conv_"
 _CREATED: Final = re.compile(rf"{_PREFIX}[0-9a-f]{{32}}")
@@ -50,8 +51,10 @@ async def opened_conversation(
         if conversation is None:
             raise ConversationNotFound
         await require_reading(reader, conversation, caller)
-        tree = await load_tree(reader, conversation)
-    path = tree.path(conversation.session_id)
+        path = (await load_tree(reader, conversation)).path(conversation.session_id)
+        # A conversation may outlive the contents of thousands of its runs.
+        kept = await with_contents(reader, caller.account_id, path)
+    path = [run_id for run_id in path if run_id in kept]
     return OpenedConversation(conversation, _opening_of(conversation), path)
 
 

@@ -8,7 +8,7 @@ from app.conversations.history_merge import new_messages
 from app.conversations.repository import find_conversation
 from app.platform.db import Database
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.conversations.branching import load_tree
 from app.runs.conversations.undelivered import undelivered_runs
 from app.runs.conversations.view import require_reading

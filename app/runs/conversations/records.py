@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.conversations.records import Conversation
-from app.ids import ApiKeyId, RunId, RunKey
+from app.conversations.records import Conversation, NewTurn
+from app.ids import ApiKeyId, RunId, RunKey, new_uuid
 from app.platform.objects.documents import StoredDocument
 from app.requests.attribution import ANY_LABELS, LabelFilter
 from app.requests.messages import Message
 from app.requests.outcome import ErrorCode, FinishReason
+from app.requests.run_request import GraphRunRequest
 from app.requests.wire_models import WireModel
+from app.runs.conversations.titles import title_of
 from app.runs.feedback.records import Feedback
 
 
@@ -47,6 +49,12 @@ class TakenTurn:
     def to_cancel(self) -> Sequence[RunKey]:
         """The runs that it cancels."""
         return self.earlier if self.replaces else ()
+
+
+def new_turn(request: GraphRunRequest, state_key: str) -> NewTurn:
+    """The turn that a request takes."""
+    executor, _, _ = request.graph_id.partition(":")
+    return NewTurn(state_key, title_of(request.messages[-1].text), executor, new_uuid())
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +102,4 @@ class OpenedConversation:
     conversation: Conversation
     opening: Opening
     path: Sequence[RunId] = ()
-    """The runs of its current branch, oldest first, if it was read."""
+    """The runs of its current branch that have their contents, oldest first, if it was read."""

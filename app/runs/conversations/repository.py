@@ -181,6 +181,7 @@ def is_visible_to(caller: Principal) -> Iterator[ColumnElement[bool]]:
         runs.c.state_key == sessions.c.state_key, runs.c.end_user.is_distinct_from(caller.end_user)
     )
     yield sessions.c.forked_from.is_(None)
+    yield json_text(sessions.c.opening, "apiKeyId").is_(None)
     yield sessions.c.state_key.in_(of_account.where(runs.c.end_user == caller.end_user))
     yield ~others.exists()
 

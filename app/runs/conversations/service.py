@@ -30,7 +30,7 @@ from app.platform.pagination import PageRequest
 from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.conversations.branching import (
     BranchSummary,
     begin_branch,
@@ -42,9 +42,8 @@ from app.runs.conversations.branching import (
 from app.runs.conversations.known_messages import known_messages
 from app.runs.conversations.listing import list_chosen
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
-from app.runs.conversations.records import ConversationFilter, TakenTurn
+from app.runs.conversations.records import ConversationFilter, TakenTurn, new_turn
 from app.runs.conversations.repository import has_run, lock_unused, newest_chats
-from app.runs.conversations.titles import title_of
 from app.runs.conversations.view import ConversationView, read_view, read_view_before, require_reading
 from app.runs.deletion.repository import delete_conversation_contents
 from app.runs.records import RunRecord
@@ -315,11 +314,10 @@ class ConversationService:
         `ConversationChanged` for the place, `StorageFull`, and `ScopeMissing` if the caller may not read the
         conversation, whose content the agent could reveal.
         """
-        executor, _, _ = request.graph_id.partition(":")
-        title = title_of(request.messages[-1].text)
-        conversation = await take_turn(tx, caller.account_id, state_key, title=title, executor=executor)
+        new = new_turn(request, state_key)
+        conversation = await take_turn(tx, caller.account_id, new)
         await require_reading(tx, conversation, caller)
-        if conversation.executor != executor:
+        if conversation.executor != new.executor:
             raise ConversationOfOtherExecutor
         earlier = await unfinished_turns(tx, conversation, before=conversation.turns)
         if earlier and request.on_conflict == "reject":

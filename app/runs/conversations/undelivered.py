@@ -18,7 +18,7 @@ from app.executors.port import FIRST_ATTEMPT, RunPlan
 from app.ids import RunId
 from app.platform.db import Database, Reader
 from app.requests.messages import ContentPart, Message, TextPart
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.conversations.branching import load_tree
 from app.runs.conversations.records import StoredQuestion
 from app.runs.conversations.repository import has_called_before, questions_of, store_passed_on
@@ -92,7 +92,7 @@ class UndeliveredMessages:
 
     async def _find(self, conversation: Conversation, plan: RunPlan) -> list[StoredQuestion]:
         """What is stored of the messages to pass on."""
-        if conversation.turns == 1:
+        if conversation.turns == 1 or (plan.beginning is not None and plan.beginning.has_called):
             return []
         async with self.database.read() as reader:
             if await has_called_before(reader, conversation):

@@ -3,7 +3,7 @@
 from pydantic import field_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 
 
 class DelegatedRunRequest(GraphRunRequest):

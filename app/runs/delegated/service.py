@@ -11,6 +11,7 @@ from app.requests.principal import Principal
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.service import RunDeleted
 from app.runs.intake.readiness import IntakeReadiness
+from app.runs.managed.deployed import begin_session
 from app.runs.requests.codec import RequestCodec
 from app.runs.requests.posted import RunIdTaken
 from app.runs.service import RunService
@@ -32,6 +33,8 @@ class StoredOrder:
     """About the size of its request."""
     read: Callable[[], Awaitable[str | None]]
     """Reads its request as JSON; None if it is deleted."""
+    deployment_id: str | None = None
+    """Its run begins a session of this deployment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +66,12 @@ class DelegatedRuns:
             return False
         request = await self.codec.decode(text)
         named = request.model_copy(update={"run_id": order.run.run_id})
+        origin = None
+        if order.deployment_id is not None:
+            named, origin = begin_session(named, owner.api_key_id, order.deployment_id)
         # It was started by an earlier attempt, perhaps with the request that there was then.
         with suppress(RunIdTaken, RunDeleted):
-            await self.runs.start(owner, named, request_id=order.request_id)
+            await self.runs.start(owner, named, origin=origin, request_id=order.request_id)
         return True
 
     async def exists(self, run: RunKey) -> bool:

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from app.ids import AccountId, RunKey
 from app.platform.db import Database, Transaction
-from app.runs.dispatch.insertion.repository import insert_run, insert_unlimited_run
+from app.runs.dispatch.insertion.records import AtOnce, StoredAtOnce
+from app.runs.dispatch.insertion.repository import insert_run, insert_run_at_once
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, DueWork
 from app.runs.dispatch.repository import (
@@ -37,11 +38,9 @@ class RunQueue:
         """Insert a run; None if its id is taken. Raises `QueueFull`."""
         return await insert_run(tx, run, limits=self.limits)
 
-    async def insert_unlimited(
-        self, tx: Transaction, run: NewRun, *, size: int, max_stored: int | None
-    ) -> RunRecord | None:
-        """As `insert_unlimited_run`."""
-        return await insert_unlimited_run(tx, run, limits=self.limits, size=size, max_stored=max_stored)
+    async def insert_at_once(self, tx: Transaction, run: NewRun, given: AtOnce) -> StoredAtOnce:
+        """As `insert_run_at_once`."""
+        return await insert_run_at_once(tx, run, given, limits=self.limits)
 
     async def end(
         self,

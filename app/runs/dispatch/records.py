@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.ids import AccountId, RunKey
 from app.platform.objects.documents import StoredDocument
-from app.requests.runs import PermissionMode
+from app.requests.run_request import PermissionMode
 from app.runs.records import RunRecord
 
 

@@ -9,10 +9,11 @@ from app.executors.external.executor import PROVIDER
 from app.executors.port import FIRST_ATTEMPT, RunPlan
 from app.gateway.client.request import ClientRequest
 from app.graphs.spec import GraphSpec
-from app.platform.db import Transaction
+from app.platform.db import NothingStored, Transaction
 from app.requests.messages import Message
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.run_request import GraphRunRequest, RunLimits
+from app.runs.dispatch.insertion.records import StoredAtOnce
 from app.runs.dispatch.insertion.repository import insert_run
 from app.runs.dispatch.limits import RETRY_AFTER_S
 from app.runs.dispatch.queue import RunQueue
@@ -46,8 +47,9 @@ class SessionNotStarted(Unavailable):
 class UnqueuedRuns(RunQueue):
     """The queue for runs that start at once or not at all."""
 
-    async def insert_unlimited(self, *_of_run: object, **_limits: object) -> None:
-        """None: the limits are others."""
+    async def insert_at_once(self, *_of_run: object) -> StoredAtOnce:
+        """Raise `NothingStored`: the limits are others."""
+        raise NothingStored
 
     async def insert(self, tx: Transaction, run: NewRun) -> RunRecord | None:
         """Insert a run as running; raises `TooManySessions` if its key or account has too many.

@@ -10,7 +10,7 @@ from app.runs.intake.readiness import IntakeReadiness
 from app.runs.planner import RunPlanner
 from app.runs.requests.posted import PostedRun
 from app.runs.requests.repeated import RepeatedRequests
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import reduce
 from typing import Any, Final, Literal, TypeAlias
 
 from app.billing.receipts.records import NO_CHARGES, RunTotals
@@ -16,6 +17,9 @@ from app.requests.wire_models import WireModel
 from app.runs.records import UNFINISHED
 
 SessionStatus = Literal["running", "idle"]
+PREFIX: Final = "sesn_"
+"""How the ids of sessions begin."""
+
 Comparison: TypeAlias = Literal["gt", "gte", "lt", "lte"]
 COMPARISONS: Final[Mapping[Comparison, Callable[[Any, Any], Any]]] = {
     "gt": operator.gt,
@@ -40,6 +44,10 @@ class SessionSettings(WireModel):
     """The most that all of its runs may cost."""
     archived_at: datetime | None = None
 
+    def stored(self) -> dict[str, object]:
+        """As its conversation's row keeps it."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
 
 @dataclass(frozen=True, slots=True)
 class SessionTurn:
@@ -60,19 +68,40 @@ class SessionTurn:
 
 @dataclass(frozen=True, slots=True)
 class ManagedSession:
-    """A session with its runs, oldest first, and what they have cost."""
+    """A session with its runs, oldest first."""
 
     conversation: Conversation
     settings: SessionSettings
     turns: Sequence[SessionTurn] = ()
-    totals: RunTotals = NO_CHARGES
-    unsettled_since: datetime | None = None
-    """When a run has ended of which receipts are still being written."""
+    charges: Mapping[str, RunTotals] = field(default_factory=dict)
+    """Those of each run so far."""
 
     @property
     def id(self) -> str:
         """Its id, which is the conversation's key."""
         return self.conversation.state_key
+
+    @property
+    def totals(self) -> RunTotals:
+        """What its runs have cost."""
+        return reduce(RunTotals.plus, (self.charges[each.run_id] for each in self.turns), NO_CHARGES)
+
+    @property
+    def unsettled_since(self) -> datetime | None:
+        """When a run has ended of which receipts are still being written."""
+        unsettled = [
+            each.ended_at
+            for each in self.turns
+            if each.ended_at is not None and self.charges[each.run_id].receipts < (each.messages or 0)
+        ]
+        return max(unsettled, default=None)
+
+    def until(self, run_id: str) -> "ManagedSession | None":
+        """The session at the end of a run; None until it has ended and all receipts are there."""
+        ids = [each.run_id for each in self.turns]
+        then = replace(self, turns=self.turns[: ids.index(RunId(run_id)) + 1] if run_id in ids else ())
+        has_ended = bool(then.turns) and all(each.ended_at is not None for each in then.turns)
+        return then if has_ended and then.unsettled_since is None else None
 
     @property
     def status(self) -> SessionStatus:
@@ -106,6 +135,7 @@ class SessionFilter:
     """Which sessions of an account are listed, and in which order; None means all."""
 
     graph_id: str | None = None
+    deployment_id: str | None = None
     created: Sequence[tuple[Comparison, datetime]] = ()
     has_archived: bool = False
     is_ascending: bool = False

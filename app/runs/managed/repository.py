@@ -34,6 +34,8 @@ async def chosen_sessions(
     conditions = [_IS_MANAGED, sessions.c.account_id == account_id]
     if chosen.graph_id is not None:
         conditions.append(json_text(sessions.c.managed, "graphId") == chosen.graph_id)
+    if chosen.deployment_id is not None:
+        conditions.append(sessions.c.deployment_id == chosen.deployment_id)
     if not chosen.has_archived:
         conditions.append(json_text(sessions.c.managed, "archivedAt").is_(None))
     for comparison, moment in chosen.created:

@@ -6,10 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
-from functools import reduce
 from typing import Final, NamedTuple, Unpack
 
-from app.billing.receipts.records import NO_CHARGES, RunTotals
 from app.billing.reports.service import BillingReports
 from app.conversations.records import Conversation
 from app.conversations.repository import (
@@ -25,21 +23,18 @@ from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database, Reader
 from app.requests.messages import ContentPart, Message
 from app.requests.principal import GraphNotAllowed, Principal
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.run_request import GraphRunRequest, RunLimits
 from app.runs.commands.records import Send
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.repository import find_turns
 from app.runs.conversations.service import ConversationBusy, ConversationNotFound, ConversationService
 from app.runs.conversations.view import require_reading
-from app.runs.managed.records import ManagedSession, SessionFilter, SessionSettings, SessionTurn
+from app.runs.managed.records import PREFIX, ManagedSession, SessionFilter, SessionSettings, SessionTurn
 from app.runs.managed.repository import chosen_sessions, turns_in
 from app.runs.managed.turns import NewTurns
 from app.runs.records import UNFINISHED, RunRecord
 from app.runs.requests.posted import Posting
 from app.runs.service import RunService
-
-PREFIX: Final = "sesn_"
-"""How the ids of sessions begin."""
 
 _SMALLEST_USD: Final = Decimal("1e-10")
 _TRIES: Final = 16
@@ -95,7 +90,7 @@ class ManagedSessions:
             *(caller.account_id, PREFIX),
             title=title,
             executor=settings.graph_id.partition(":")[0],
-            managed=_stored(settings),
+            managed=settings.stored(),
         )
         async with self.database.transaction() as tx:
             inserted = await insert_conversation(tx, new)
@@ -107,14 +102,8 @@ class ManagedSessions:
             found = await find_conversation(reader, caller.account_id, session_id)
             conversation, settings = await _readable(reader, caller, found)
             turns = await turns_in(reader, caller.account_id, [session_id])
-        totals = await self.billing.totals(caller.account_id, [each.run_id for each in turns])
-        unsettled = [
-            each.ended_at
-            for each in turns
-            if each.ended_at is not None and totals[each.run_id].receipts < (each.messages or 0)
-        ]
-        total = reduce(RunTotals.plus, totals.values(), NO_CHARGES)
-        return ManagedSession(conversation, settings, turns, total, max(unsettled, default=None))
+        charges = await self.billing.totals(caller.account_id, [each.run_id for each in turns])
+        return ManagedSession(conversation, settings, turns, charges)
 
     async def page(
         self, caller: Principal, chosen: SessionFilter, *, limit: int
@@ -124,12 +113,11 @@ class ManagedSessions:
             found = await chosen_sessions(reader, caller.account_id, chosen, limit=limit + 1)
             has_more, found = len(found) > limit, found[:limit]
             turns = await turns_in(reader, caller.account_id, [each.state_key for each in found])
-        totals = await self.billing.totals(caller.account_id, [each.run_id for each in turns])
+        charges = await self.billing.totals(caller.account_id, [each.run_id for each in turns])
         listed = []
         for each in found:
             own = [turn for turn in turns if turn.state_key == each.state_key]
-            total = reduce(RunTotals.plus, (totals[turn.run_id] for turn in own), NO_CHARGES)
-            listed.append(ManagedSession(each, _settings(each), own, total))
+            listed.append(ManagedSession(each, _settings(each), own, charges))
         return listed, has_more
 
     async def change(
@@ -144,7 +132,7 @@ class ManagedSessions:
         async with self.database.transaction() as tx:
             found = await lock_conversation(tx, caller.account_id, session_id)
             conversation, settings = await _readable(tx, caller, found)
-            managed = _stored(changed(settings))
+            managed = changed(settings).stored()
             await change_managed(tx, conversation, managed, title=title(conversation.title))
 
     async def say(
@@ -199,16 +187,13 @@ class ManagedSessions:
             caller.require_reading(run.api_key_id, run.labels.end_user)
         return found[0] if found else None
 
-    async def _settled(self, caller: Principal, session: ManagedSession) -> ManagedSession:
-        """The session once all receipts of its runs are there; raises `SessionNotSettled`."""
-        tries = self.settle_tries
-        while (since := session.unsettled_since) is not None and tries:
+    async def settled(self, caller: Principal, session_id: str) -> ManagedSession:
+        """The session once all receipts of its runs are there, or after some seconds; raises as `get`."""
+        tries, session = self.settle_tries, await self.get(caller, session_id)
+        while session.unsettled_since is not None and tries:
             tries -= 1
             await asyncio.sleep(_SETTLE_PAUSE_S)
-            session = await self.get(caller, session.id)
-        # The journal of a machine that was lost may never come.
-        if since is not None and datetime.now(UTC) - since < _SETTLED_AFTER:
-            raise SessionNotSettled(retry_after_s=1)
+            session = await self.get(caller, session_id)
         return session
 
     async def _start(
@@ -216,7 +201,11 @@ class ManagedSessions:
     ) -> SaidMessage:
         settings, left = session.settings, session.left_usd
         if left is not None:
-            left = (await self._settled(caller, session)).left_usd or Decimal(0)
+            settled = await self.settled(caller, session.id)
+            since, left = settled.unsettled_since, settled.left_usd or Decimal(0)
+            # The journal of a machine that was lost may never come.
+            if since is not None and datetime.now(UTC) - since < _SETTLED_AFTER:
+                raise SessionNotSettled(retry_after_s=1)
             left = left.quantize(_SMALLEST_USD, rounding=ROUND_DOWN)
             if left <= 0:
                 raise SessionBudgetReached
@@ -237,10 +226,6 @@ class ManagedSessions:
 
 def _settings(conversation: Conversation) -> SessionSettings:
     return SessionSettings.model_validate(conversation.managed)
-
-
-def _stored(settings: SessionSettings) -> dict[str, object]:
-    return settings.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 async def _readable(

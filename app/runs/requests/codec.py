@@ -17,7 +17,7 @@ from app.platform.objects.documents import StoredDocument, extracted
 from app.platform.objects.service import INSIDE, Objects
 from app.platform.serialization.large_json import dumps, with_marks
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 
 _MESSAGE_BYTES: Final = 512
 """Converting a posted message is about as much work as reading so many bytes."""

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from app.requests.attribution import Attributed
 from app.requests.blank import require_visible
-from app.requests.runs import NewRunId, RunLimits
+from app.requests.run_request import NewRunId, RunLimits
 
 
 class GenerateRequest(Attributed):

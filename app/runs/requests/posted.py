@@ -1,7 +1,8 @@
 """PostedRun: a request to start a run, before anything about it is stored."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from app.conversations.branching.records import InPlaceOf, Place
 from app.conversations.cuts.answer_cuts import ShownAnswer
@@ -10,7 +11,7 @@ from app.executors.port import NO_SCHEMAS, RunSchemas
 from app.ids import RunId, RunKey
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.deletion.service import with_contents
 from app.runs.records import RunRecord
 
@@ -19,6 +20,14 @@ class RunIdTaken(Conflict):
     """There already is a run with this id and a different request."""
 
     code = "run_id_taken"
+
+
+class BegunSession(NamedTuple):
+    """What makes a session of Managed Agents of the conversation that a run begins."""
+
+    managed: Mapping[str, Any]
+    """What its later runs have."""
+    deployment_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,7 @@ class MessageOrigin:
     """Whether the user has left the active runs of the conversation."""
     schemas: RunSchemas = NO_SCHEMAS
     """Those of the request that are prepared already."""
+    begins: BegunSession | None = None
 
 
 AT_THE_END = MessageOrigin()

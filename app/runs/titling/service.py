@@ -14,7 +14,7 @@ from app.platform.db import Database
 from app.requests.attribution import MAX_TAGS, labels_in
 from app.requests.messages import Message
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.run_request import GraphRunRequest, RunLimits
 from app.runs.conversations.titles import title_in, title_of
 from app.runs.deletion.repository import delete_contents, lock_ended_run
 from app.runs.records import RunRecord

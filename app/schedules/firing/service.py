@@ -142,7 +142,10 @@ class ScheduleFiring:
                 return await stored_request(reader, schedule.id)
 
         request_id = f"schedule:{schedule.schedule_id}"
-        order = StoredOrder(claimed.key, schedule.api_key_id, request_id, schedule.bytes, read)
+        deployment_id = None if schedule.deployment is None else schedule.schedule_id
+        order = StoredOrder(
+            *(claimed.key, schedule.api_key_id, request_id, schedule.bytes, read), deployment_id=deployment_id
+        )
         return await self._runs.start(order)
 
     async def _record(self, claimed: Claim, *, has_run: bool) -> None:

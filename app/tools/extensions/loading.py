@@ -3,11 +3,12 @@
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Final, Self, cast
 
 from app.errors import OperatorError
 from app.platform.metrics.runs import RunMetrics
+from app.tools.entry_points import offered
 from app.tools.extensions.credentials import CallCredentials
 from app.tools.extensions.hooks import RunHooks
 from runtally.tools.credentials import CredentialProvider
@@ -38,8 +39,8 @@ class Extensions:
     @classmethod
     def load(cls, metrics: RunMetrics | None = None) -> Self:
         """Those of the installed packages; raises `ExtensionInvalid`."""
-        points = sorted(entry_points(group=HOOKS))
-        providers = sorted(entry_points(group=CREDENTIALS))
+        points = offered(HOOKS)
+        providers = offered(CREDENTIALS)
         if len(providers) > 1:
             raise ExtensionInvalid(
                 providers[1], f"is a second one besides {providers[0].name!r}: one is allowed"

@@ -4,7 +4,7 @@
 import { t } from "../languages.js";
 import DOMPurify from "../vendor/dompurify.js";
 import { Lexer, Marked } from "../vendor/marked.js";
-import { frameCode, highlight } from "./answers/code.js";
+import { frameCode, highlight, languageOf } from "./answers/code.js";
 import { drawFormulas, formulas } from "./answers/math.js";
 import { frameTable } from "./answers/tables.js";
 
@@ -97,11 +97,15 @@ export function framed(fragment) {
 }
 
 /**
- * Add what takes longer to the elements of a block that will not change any more: colours of code, and formulas.
+ * Add what takes longer to the elements of a block that will not change any more: colours of code, diagrams, and
+ * formulas.
  * @param {HTMLElement} block
  */
 export function complete(block) {
-  for (const pre of block.querySelectorAll("pre")) highlight(pre);
+  for (const pre of block.querySelectorAll("pre")) {
+    if (languageOf(pre) === "mermaid") import("./diagrams/diagram.js").then(({ drawDiagram }) => drawDiagram(pre));
+    else highlight(pre);
+  }
   drawFormulas(block);
 }
 

@@ -30,7 +30,7 @@ from app.executors.waiting.decisions import Decision, PermissionDecided
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey
 from app.requests.messages import ContentPart, Message, SentMessage, TextPart
-from app.requests.runs import GraphRunRequest, ResponseFormat
+from app.requests.run_request import GraphRunRequest, ResponseFormat
 from app.simulator import wire
 from app.simulator.script import Answer, ApiRequest, Block, Compaction, Hold, Reply, Text, ToolUse
 from app.simulator.server import RecordedMessage

@@ -67,11 +67,15 @@ def test_every_command_that_prints_facts_prints_them_as_json() -> None:
 def test_errors_of_commands_become_exit_codes(error: Exception, status: int) -> None:
     commands = Commands()
 
-    @commands.command()
+    @commands.command("now")
     def fail() -> None:
         raise error
 
-    assert CliRunner().invoke(commands).exit_code == status
+    @commands.command("later")
+    async def fail_later() -> None:
+        raise error
+
+    assert [CliRunner().invoke(commands, [name]).exit_code for name in ("now", "later")] == [status] * 2
 
 
 def test_what_a_command_logs_is_not_part_of_what_it_prints() -> None:

@@ -5,7 +5,7 @@ from app.executors.aggregator import ExecutorAggregator, PreviewerAggregator
 from app.executors.port import Preview, RunContext, RunPlan
 from app.graphs.catalog import GraphNotFound
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from tests.factories import Events, a_context, a_control, a_plan
 
 

@@ -16,7 +16,7 @@ from app.graphs.rules.evaluation import CallRules, Conditions
 from app.graphs.rules.modes import is_less_strict
 from app.graphs.rules.spec import Action, ToolRule
 from app.platform.json_schema.checker import SchemaChecker
-from app.requests.runs import PermissionMode
+from app.requests.run_request import PermissionMode
 from app.tools.policy import ToolCallDenied
 from runtally.tools.tool import Effect, Tool, ToolContext, ToolOutput, tool
 from tests.factories import asking

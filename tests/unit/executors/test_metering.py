@@ -15,7 +15,7 @@ from app.executors.metering import BilledMetering, channel_limits, usage_fact
 from app.gateway.answer_usage import MessageUsage
 from app.gateway.call import CallCost
 from app.ids import MessageId, RunKey, new_uuid
-from app.requests.runs import RunLimits
+from app.requests.run_request import RunLimits
 from app.usage.records import TokenUsage
 from tests.factories import a_plan
 

@@ -10,7 +10,7 @@ from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog
 from app.graphs.file import GraphDefinitionError
 from app.graphs.rules.checking import RuledTool
 from app.graphs.spec import GraphSpec
-from app.requests.runs import RunLimits
+from app.requests.run_request import RunLimits
 from app.tools.catalog import ToolCatalog
 from app.tools.mcp.spec import StdioServer
 from runtally.tools.tool import Effect

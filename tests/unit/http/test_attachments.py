@@ -14,7 +14,7 @@ from app.http.ai_sdk.input import ChatRequest
 from app.http.field_errors import field_errors
 from app.http.openai.chat.input import ChatCompletionRequest
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.requests.attachments import DEFAULT_RULES
 from tests.media import CONTENTS, PAIRS, b64, sent_block
 

@@ -5,7 +5,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
 from app.http.field_errors import field_errors
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 
 USER = {"role": "user", "content": "hi"}
 

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from app.http.ag_ui.input import InterruptAnswer
 from app.http.routers import ROUTERS
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.run_request import GraphRunRequest, RunLimits
 
 LOOK_ALIKES: dict[type, tuple[object, ...]] = {
     int: (True, "60", 60.0),

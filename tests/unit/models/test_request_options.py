@@ -6,7 +6,7 @@ from app.errors import Invalid
 from app.graphs.spec import GraphSpec
 from app.models.registry import ModelOptions
 from app.models.request_options import chosen_options, taken_effort
-from app.requests.runs import ModelChoices
+from app.requests.run_request import ModelChoices
 
 OPUS, OLD = "claude-opus-5-5", "claude-haiku-4-5"
 

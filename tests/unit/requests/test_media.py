@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.executors.api_format.prompt import attachment_block
 from app.requests.attachments import decoded
 from app.requests.messages import ContentPart
-from app.requests.runs import UploadedFile
+from app.requests.run_request import UploadedFile
 from tests.media import CONTENTS, PAIRS, PDF, PIXEL, b64, sent_block
 
 PART: TypeAdapter[Any] = TypeAdapter(ContentPart)

@@ -6,7 +6,7 @@ import pytest
 
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId
-from app.requests.runs import OnDisconnect
+from app.requests.run_request import OnDisconnect
 from app.runs.chats import Chat, answer_ids, on_disconnect
 
 CANCEL: OnDisconnect = "cancel"

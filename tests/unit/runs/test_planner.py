@@ -13,7 +13,7 @@ from app.graphs.spec import AgentSpec, GraphSpec
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.models.registry import ModelEntry, ModelOptions, ModelRegistry, OperatorModels
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.run_request import GraphRunRequest, RunLimits
 from app.runs.planner import RunPlanner
 from app.tools.catalog import ToolCatalog
 from app.usage.records import TokenUsage

@@ -16,10 +16,10 @@ from app.platform.concurrency.offload import Offload
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.messages import Message
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.planner import RunPlanner
 from app.runs.preview import RunPreviewer
-from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requests.schema_preparation import SchemaPreparation
 from app.tools.catalog import ToolCatalog
 from tests.scripted import ScriptedExecutor, WriteMessage
 

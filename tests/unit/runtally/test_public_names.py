@@ -16,7 +16,7 @@ from app.http.api.runs.command_schemas import SentToRun
 from app.http.api.runs.schemas import RunBillingResponse, RunResponse
 from app.http.api.usage.schemas import UsageResponse
 from app.requests.outcome import GraphFinal
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.run_request import GraphRunRequest, RunLimits
 from runtally import types
 from runtally.conversations import AsyncConversations, Conversations
 from runtally.events import EVENT_TYPES

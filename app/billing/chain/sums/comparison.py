@@ -15,6 +15,7 @@ from app.billing.chain.sums.repository import (
     sum_ledger,
 )
 from app.platform.db import Database, Reader
+from app.platform.postgres.statements import plan_by_values
 
 ROWS_PER_SLICE = 50_000
 """How much one statement reads, so that its time and memory do not grow with the account."""
@@ -39,6 +40,7 @@ async def wrong_sums(
     All is read in one snapshot, so that charges made meanwhile are in both or in neither.
     """
     async with database.snapshot() as reader:
+        await plan_by_values(reader)
         recomputed = await sum_ledger(reader, account_id, limit=rows_per_slice)
         recorded = await find_account_sums(reader, account_id)
         found = [*_wrong_account(recorded, recomputed)]

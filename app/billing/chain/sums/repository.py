@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from app.billing.budgets.repository import TOKEN_COUNTS
+from app.billing.chain.repository import accounts_in
 from app.billing.chain.sums.records import LedgerSums, WrongRollup, WrongSpending
 from app.billing.reports.tables import usage_rollups
 from app.platform.db import Reader
@@ -34,19 +35,12 @@ _ACCOUNT = text(
 )
 
 _ACCOUNTS = text(
-    """
-    WITH RECURSIVE account AS (
-        (SELECT account_id FROM usage_rollups ORDER BY account_id LIMIT 1)
-        UNION ALL
-        SELECT (SELECT account_id FROM usage_rollups AS held WHERE held.account_id > account.account_id
-                 ORDER BY account_id LIMIT 1)
-          FROM account WHERE account_id IS NOT NULL
-    )
+    f"""
+    {accounts_in("usage_rollups")}
     SELECT account_id FROM account WHERE account_id IS NOT NULL
      UNION SELECT account_id FROM credit_accounts
-    """
+    """  # noqa: S608 - constants
 )
-"""One look into the index for each account."""
 
 _GROUPS = ("bucket", "model", "graph_id", "api_key_id")
 _LABEL = ("label", "value")

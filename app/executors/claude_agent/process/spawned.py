@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from claude_agent_sdk import ClaudeSDKClient
 
-_POLL_S: Final = 0.01
+_POLL_S: Final = 0.001
+"""No program reads the SDK's first request and refuses it in less."""
 
 
 class SpawnedProcess:

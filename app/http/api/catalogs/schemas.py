@@ -9,7 +9,8 @@ from app.graphs.spec import GraphSpec
 from app.http.response_model import Money, ResponseModel
 from app.models.registry import KnownModel, Thinking
 from app.models.request_options import efforts_of
-from app.requests.runs import Effort, PermissionMode
+from app.requests.run_request import Effort, PermissionMode
+from app.requests.wire_models import LEFT_OUT_IF_NONE
 from runtally.tools.tool import Effect
 
 
@@ -93,10 +94,6 @@ class GraphResponse(ResponseModel):
         )
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 class ToolResponse(ResponseModel):
     """A tool that graphs can use."""
 
@@ -126,7 +123,7 @@ class ModelResponse(ResponseModel):
     efforts: tuple[Effort, ...]
     """Those that it takes, the lowest first."""
     priced: bool
-    refusal: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    refusal: Annotated[str | None, LEFT_OUT_IF_NONE] = None
     """Why the provider refuses this server's calls of it; left out if it does not, or nothing is known."""
     # The alias generator would make it …UsdPerMtok.
     input_usd_per_mtok: Annotated[Money | None, Field(alias="inputUsdPerMTok")]

@@ -1,11 +1,18 @@
 """The web pages and their files."""
 
+import gzip
 import os
+from collections.abc import MutableMapping
+from functools import cache
+from hashlib import sha256
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request, Response
-from starlette.staticfiles import StaticFiles
+from starlette.datastructures import Headers
+from starlette.staticfiles import NotModifiedResponse, StaticFiles
 
 from app.errors import Forbidden
 from app.http.admission.checks import CheckedRoute
@@ -16,6 +23,7 @@ from app.http.api.pages.headers import (
     embedded_in,
 )
 from app.http.dependencies import ServicesDep
+from app.platform.serialization.shipped import shipped_texts
 
 WEB = Path(__file__).parents[3] / "web"
 
@@ -35,6 +43,19 @@ class PageFiles(StaticFiles):
     def __init__(self) -> None:
         super().__init__(directory=WEB, packages=[("fastapi_offline", "static")])
 
+    async def get_response(self, path: str, scope: MutableMapping[str, Any]) -> Response:
+        """A file, or 304. Those that a wheel has in its archive are sent from memory."""
+        if scope["method"] not in {"GET", "HEAD"} or (packed := await run_sync(_packed, path)) is None:
+            return await super().get_response(path, scope)
+        tag = {"ETag": f'"{sha256(packed).hexdigest()[:32]}"'}
+        response = Response(
+            packed, headers={**PAGE_HEADERS, **tag}, media_type=guess_type(path)[0] or "text/plain"
+        )
+        if self.is_not_modified(response.headers, Headers(scope=scope)):
+            return NotModifiedResponse(response.headers)
+        response.headers["Content-Encoding"] = "gzip"
+        return response
+
     def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
         """The file of a path, which may be compressed."""
         full_path, found = super().lookup_path(path)
@@ -43,12 +64,27 @@ class PageFiles(StaticFiles):
     def file_response(
         self, full_path: Any, stat_result: os.stat_result, *args: Any, **kwargs: Any
     ) -> Response:
-        """A file, or 304."""
+        """A file of the directory, or 304."""
         response = super().file_response(full_path, stat_result, *args, **kwargs)
         response.headers.update(PAGE_HEADERS)
         if str(full_path).endswith(".gz"):
             response.headers["Content-Encoding"] = "gzip"
         return response
+
+
+def _packed(path: str) -> bytes | None:
+    text = _packed_texts().get(f"app/web/{path}")
+    return None if text is None else _compressed(text)
+
+
+@cache
+def _packed_texts() -> dict[str, str]:
+    return shipped_texts("app/web/")
+
+
+@cache
+def _compressed(text: str) -> bytes:
+    return gzip.compress(text.encode(), mtime=0)
 
 
 files = PageFiles()

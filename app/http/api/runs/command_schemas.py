@@ -8,7 +8,7 @@ from app.events import ConsentDecision
 from app.executors.waiting.questions import MAX_ANSWER_CHARS
 from app.http.response_model import ResponseModel
 from app.requests.messages import NewContent, Priority
-from app.requests.runs import PermissionMode
+from app.requests.run_request import PermissionMode
 from app.requests.wire_models import InputModel
 from app.runs.feedback.records import Rating
 

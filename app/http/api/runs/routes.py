@@ -18,7 +18,6 @@ from app.http.api.runs.schemas import AcceptedRunResponse, EvidenceResponse, Run
 from app.http.dependencies import (
     Auditor,
     KeyedPosting,
-    LastEventId,
     Location,
     ReceiptReader,
     RequestId,
@@ -35,11 +34,12 @@ from app.http.openapi.headers import ACCEPTED, STARTED
 from app.http.parameters import LabelParams, MomentParam, PageParams, StorableText
 from app.http.reached_budgets import name_reached
 from app.http.response_model import Page
+from app.http.streaming.sse import LastEventId
 from app.platform.db import Database
 from app.platform.pagination import MAX_PAGE
 from app.requests.outcome import GraphFinal, RunStatus
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.records import RunFilter, RunRecord
 from app.runs.requests.posted import Posting
 

@@ -9,7 +9,7 @@ from app.errors import Conflict, Invalid, NotFound
 from app.http.openai.responses.ids import ResponseName
 from app.http.openai.responses.items import Item, items_of, turns_of
 from app.http.openai.responses.listing import ItemPage, ItemQuery
-from app.http.openai.responses.stored import stored_run
+from app.http.openai.responses.stored import read_items
 from app.ids import RunId, RunKey
 from app.runs.commands.service import RunNotFound
 from app.runs.conversations.records import OpenedConversation
@@ -91,9 +91,6 @@ async def _items_of(
     """The items of a run, and about how many bytes it has; none of one whose contents were deleted."""
     try:
         record = await services.runs.get_with_contents(RunKey(opened.conversation.account_id, run_id))
-        run = await stored_run(services, record)
+        return await read_items(services, record, partial(items_of, page=page, has_images=has_images))
     except (RunNotFound, RunDeleted):
         return [], 0
-    return await services.offload.run(
-        partial(items_of, run, page=page, has_images=has_images), size=run.size
-    ), run.size

@@ -24,7 +24,7 @@ from app.http.openai.responses.ids import ResponseName, request_of
 from app.ids import STATE_KEY_PATTERN, new_uuid
 from app.requests.client_tools import MOST_DESCRIBED, ClientTool
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.chats import ChatMessage
 from app.runs.commands.records import Decide
 from app.runs.requests.attachments import AttachmentRules

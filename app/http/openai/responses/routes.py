@@ -8,9 +8,17 @@ from fastapi.responses import JSONResponse
 
 from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
-from app.http.dependencies import ApprovalsPage, PostingDep, RunReader, RunStreamsDep, ServicesDep, Writer
+from app.http.dependencies import (
+    ApprovalsPage,
+    PostingDep,
+    RunReader,
+    RunStreamsDep,
+    ServicesDep,
+    Writer,
+    readable_run,
+)
 from app.http.openai.answer import NOTHING, AnswerOptions, Received
-from app.http.openai.continuing import readable_run, received_up_to
+from app.http.openai.continuing import received_up_to
 from app.http.openai.errors import PATH
 from app.http.openai.openapi import ERROR_RESPONSES
 from app.http.openai.replying import name_ignored
@@ -22,7 +30,7 @@ from app.http.openai.responses.listing import ItemParams, item_list
 from app.http.openai.responses.openapi import ITEMS, RESPONSE, WHOLE
 from app.http.openai.responses.schemas import DeletedResponse
 from app.http.openai.responses.starting import continue_response, has_schema, start_response
-from app.http.openai.responses.stored import stored_run
+from app.http.openai.responses.stored import read_items
 from app.http.streaming.pausing import chunks_until_pause
 from app.requests.principal import Principal
 from app.runs.records import RunRecord
@@ -110,9 +118,10 @@ async def list_openai_input_items(
 ) -> Response:
     """The messages of its run, or what was answered to what had waited in that."""
     name = ResponseName.named(response_id)
-    run = await stored_run(services, await readable_run(services, caller, name.run_id))
-    items = list(asked_in(name, run, has_images=chosen.has_images))
-    return await item_list(services, chosen.page_of(items), size=run.size)
+    record = await readable_run(services, caller, name.run_id)
+    asked = partial(asked_in, name, has_images=chosen.has_images)
+    items, size = await read_items(services, record, lambda run: list(asked(run)))
+    return await item_list(services, chosen.page_of(items), size=size)
 
 
 @router.post("/{responseId}/cancel", response_model=None, responses=WHOLE, summary="Cancel a response")

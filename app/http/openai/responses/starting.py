@@ -93,6 +93,8 @@ async def _where_it_waits(services: Services, caller: Principal, body: ResponseR
 
 async def has_schema(services: Services, run: RunKey) -> bool:
     """Whether a run was requested to answer with an object."""
-    stored = await services.runs.request(run) or "{}"
-    request = await services.offload.run(lambda: json.loads(stored), size=len(stored))
-    return request.get("responseFormat") is not None
+    # It may be large.
+    async with services.runs.codec.large_request(run.account_id):
+        stored = await services.runs.request(run) or "{}"
+        request = await services.offload.run(lambda: json.loads(stored), size=len(stored))
+        return request.get("responseFormat") is not None

@@ -63,19 +63,18 @@ class ClientRelay:
         self._waiting.append(export)
         self._arrived.set()
 
-    async def work(self) -> None:
-        """Send what arrives until it is cancelled."""
-        while True:
-            await self._arrived.wait()
-            account = self._waiting[0].account
-            # Of one account: a receiver may refuse all because of one.
-            batch = list(takewhile(lambda each: each.account == account, self._waiting))  # noqa: B023
-            # Messages of protobuf whose only field is a list become one when they are joined.
-            result = await self.post(b"".join(each.body for each in batch))
-            self.results[result] += len(batch)
-            for _ in batch:
-                self._waiting.popleft()
-            if not self._waiting:
-                self._arrived.clear()
-            if result == "unreachable":
-                await asyncio.sleep(PAUSE_S)
+    async def send(self) -> None:
+        """Send what has arrived of one account, once there is something."""
+        await self._arrived.wait()
+        account = self._waiting[0].account
+        # Of one account: a receiver may refuse all because of one.
+        batch = list(takewhile(lambda each: each.account == account, self._waiting))
+        # Messages of protobuf whose only field is a list become one when they are joined.
+        result = await self.post(b"".join(each.body for each in batch))
+        self.results[result] += len(batch)
+        for _ in batch:
+            self._waiting.popleft()
+        if not self._waiting:
+            self._arrived.clear()
+        if result == "unreachable":
+            await asyncio.sleep(PAUSE_S)

@@ -17,6 +17,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from app.errors import Invalid
+from app.platform.serialization.large_json import count_parts
 from app.platform.telemetry.clients.relay import ReadExport, Signal
 
 _Request: TypeAlias = ExportMetricsServiceRequest | ExportLogsServiceRequest | ExportTraceServiceRequest
@@ -27,6 +28,8 @@ _REQUESTS: Final[Mapping[Signal, type[_Request]]] = {
 }
 MAX_RESOURCES: Final = 100
 """Claude Code sends one; each gets the attributes of the sender."""
+MAX_PARTS: Final = 100_000
+"""Of JSON: a body of brackets alone would take seconds to read."""
 
 _IDS: Final = frozenset({"traceId", "spanId", "parentSpanId"})
 _NEVER: Final = ("user.", "enduser.", "organization.", "runtally.", "gen_ai.usage.")
@@ -49,6 +52,11 @@ _KEPT_TEXTS: Final = frozenset(
 
 _EVENT: Final = re.compile(r"claude_code\.[a-z_]{1,64}")
 _JSON: Final = "application/json"
+_UNREADABLE: Final = (
+    *(DecodeError, json_format.Error),
+    # Of numbers and nesting that the parser of protobuf does not expect.
+    *(ValueError, TypeError, AttributeError, RecursionError, OverflowError),
+)
 
 
 class NotAnExport(Invalid):
@@ -87,11 +95,13 @@ def _parsed(kind: type[_Request], body: bytes, media_type: str) -> _Request:
     try:
         if media_type != _JSON:
             return kind.FromString(body)
+        if count_parts(body) > MAX_PARTS:
+            raise NotAnExport.field("body", f"has more than {MAX_PARTS} commas and opening brackets")
         value = json.loads(body, object_hook=_with_base64_ids)
         if not isinstance(value, dict):
             raise NotAnExport
         return json_format.ParseDict(value, kind(), ignore_unknown_fields=True)
-    except (DecodeError, json_format.Error, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise NotAnExport from error
 
 

@@ -1,6 +1,7 @@
 """ReportingSession: the connection to a receiver; logs once when it is away, and once when it is back."""
 
 import ssl
+from collections.abc import Generator
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -45,6 +46,10 @@ class ReportingSession(requests.Session):
             raise requests.TooManyRedirects(response=response)
         self._note(None if response.status_code in SUCCESS else f"HTTP {response.status_code}")
         return response
+
+    def resolve_redirects(self, *_args: Any, **_kwargs: Any) -> Generator[Any]:
+        """See the library, which would read the address of a redirect that is not followed, and may fail."""
+        yield from ()
 
     def send_protobuf(self, url: str, body: bytes) -> int | None:
         """The status of the answer; None if there is none."""

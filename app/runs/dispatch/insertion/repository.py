@@ -8,9 +8,12 @@ from sqlalchemy import (
     CTE,
     BigInteger,
     Boolean,
-    FunctionElement,
+    ColumnClause,
+    ColumnElement,
+    FromClause,
     Integer,
     Interval,
+    Select,
     Text,
     Uuid,
     bindparam,
@@ -23,12 +26,16 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from app.platform.db import Json, Transaction, UtcDateTime
+from app.conversations.records import Conversation, TranscriptState, TurnBeginning
+from app.conversations.repository import bytes_in, taking_turn
+from app.conversations.tables import sessions
+from app.platform.db import Json, NothingStored, Transaction, UtcDateTime
 from app.platform.serialization.stored_json import dump_json
+from app.runs.dispatch.insertion.records import AtOnce, StoredAtOnce
 from app.runs.dispatch.limits import RETRY_AFTER_S, DispatchLimits, QueueFull
 from app.runs.dispatch.repository import limit_values
 from app.runs.records import NewRun, RunRecord
-from app.runs.repository import RUN_COLUMNS, record_of, run_of
+from app.runs.repository import RUN_COLUMNS, record_of
 from app.runs.tables import runs
 
 
@@ -43,17 +50,27 @@ async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) ->
     return None if columns["run_id"] is None else record_of(columns)
 
 
-async def insert_unlimited_run(
-    tx: Transaction, run: NewRun, *, limits: DispatchLimits, size: int, max_stored: int | None
-) -> RunRecord | None:
-    """As `insert_run`, with all other checks of a run that has no conversation.
+async def insert_run_at_once(
+    tx: Transaction, run: NewRun, given: AtOnce, *, limits: DispatchLimits
+) -> StoredAtOnce:
+    """As `insert_run`, with all other checks of a run; takes its turn and reserves its credit.
 
-    None if it cannot be stored so: because of its key, its size, the quota, the queue or its id, or because
-    something limits what its account spends.
+    Raises `NothingStored` if that needs more: because of the key, the quota, the credit, a budget, the queue,
+    the id or the conversation.
     """
-    values = {**_values(run, limits), "size": size, "max_stored": max_stored}
-    row = (await tx.execute(_INSERT_UNLIMITED, values)).one_or_none()
-    return None if row is None else run_of(row)
+    of_turn = {} if given.turn is None else given.turn._asdict()
+    values = {**_values(run, limits), **given._asdict(), **of_turn}
+    statement = _INSERT_TURN if of_turn else _INSERT_ALONE
+    if (row := (await tx.execute(statement, values)).one_or_none()) is None:
+        raise NothingStored
+    columns = row._asdict()
+    reserved = columns.pop("reserved")
+    if not of_turn:
+        return StoredAtOnce(record_of(columns), reserved, None, None)
+    session = {name: columns.pop(label) for name, label in _OF_SESSION.items()}
+    has_called, *state = (columns.pop(each.name) for each in _BEGINNING)
+    beginning = None if has_called is None else TurnBeginning(has_called, TranscriptState(*state))
+    return StoredAtOnce(record_of(columns), reserved, Conversation(**session), beginning)
 
 
 def _values(run: NewRun, limits: DispatchLimits) -> dict[str, Any]:
@@ -94,21 +111,18 @@ def _json_or_null(value: Mapping[str, str] | None) -> str | None:
     return None if value is None else dump_json(dict(value))
 
 
-_ARGUMENTS = tuple(
-    cast(bindparam(name), type_)
-    for name, type_ in (
-        ("account_id", Uuid),
-        ("api_key_id", Uuid),
-        ("state_key", Text),
-        ("turn", Integer),
-        ("start_after", UtcDateTime),
-        ("starts_at_once", Boolean),
-        ("per_account", Integer),
-        ("per_key", Integer),
-        ("max_waiting", Integer),
-        ("process_id", Uuid),
-        ("kept_for", Interval),
-    )
+_ARGUMENTS = (
+    ("account_id", Uuid),
+    ("api_key_id", Uuid),
+    ("state_key", Text),
+    ("turn", Integer),
+    ("start_after", UtcDateTime),
+    ("starts_at_once", Boolean),
+    ("per_account", Integer),
+    ("per_key", Integer),
+    ("max_waiting", Integer),
+    ("process_id", Uuid),
+    ("kept_for", Interval),
 )
 _ADMISSION = (
     column("held_for", Text),
@@ -120,16 +134,27 @@ _ADMISSION = (
 )
 
 
-def _inserting(admission: FunctionElement[Any]) -> tuple[CTE, CTE]:
-    """What the function decides, and the run that is inserted because of it."""
-    admitted = select(*admission.table_valued(*_ADMISSION).c).cte("admitted")
+def _after(first: FromClause | None, then: FromClause) -> FromClause:
+    return then if first is None else first.join(then, true())
+
+
+def _inserting(
+    first: FromClause | None = None, *having: ColumnElement[bool], **of_first: ColumnElement[Any]
+) -> tuple[CTE, CTE]:
+    """What the function `admission` decides, and the run that is inserted because of it.
+
+    `of_first`: columns of `first` instead of parameters, so that it is executed before the function.
+    """
+    arguments = (of_first.get(name, cast(bindparam(name), type_)) for name, type_ in _ARGUMENTS)
+    decided = func.admission(*arguments).table_valued(*_ADMISSION)
+    admitted = select(*decided.c).select_from(_after(first, decided)).cte("admitted")
     of_run = (
         *("account_id", "run_id", "api_key_id", "graph_id", "model", "question", "request_hash"),
         *("request_id", "state_key", "turn", "start_after", "priority", "traceparent", "tracestate"),
         *("session_id", "message_id", "stops_unread", "end_user", "objects"),
     )
     values = {
-        **{name: cast(bindparam(name), runs.c[name].type) for name in of_run},
+        **{name: of_first.get(name, cast(bindparam(name), runs.c[name].type)) for name in of_run},
         **{name: cast(cast(bindparam(name), Text), Json) for name in ("request", "shown_answer", "metadata")},
         "tags": cast(cast(bindparam("tags"), Text), postgresql.JSONB),
         "created_at": func.now(),
@@ -145,9 +170,11 @@ def _inserting(admission: FunctionElement[Any]) -> tuple[CTE, CTE]:
         ),
         "queued_position": admitted.c.queued_position,
     }
+    rows = select(*values.values()).select_from(_after(first, admitted))
+    rows = rows.where(admitted.c.full_at.is_(None), *having)
     inserted = (
         postgresql.insert(runs)
-        .from_select(list(values), select(*values.values()).where(admitted.c.full_at.is_(None)))
+        .from_select(list(values), rows)
         .on_conflict_do_nothing()
         .returning(*RUN_COLUMNS)
         .cte("inserted")
@@ -155,7 +182,46 @@ def _inserting(admission: FunctionElement[Any]) -> tuple[CTE, CTE]:
     return admitted, inserted
 
 
-_admitted, _inserted = _inserting(func.admission(*_ARGUMENTS))
+_admitted, _inserted = _inserting()
 _INSERT = select(_admitted.c.full_at, *_inserted.c).select_from(_admitted.outerjoin(_inserted, true()))
-_CHECKED = (cast(bindparam("size"), BigInteger), cast(bindparam("max_stored"), BigInteger))
-_INSERT_UNLIMITED = select(*_inserting(func.unlimited_admission(*_CHECKED, *_ARGUMENTS))[1].c)
+
+_OF_SESSION = {column_.name: f"conversation_{column_.name}" for column_ in sessions.c}
+_BEGINNING: tuple[ColumnClause[Any], ...] = (
+    column("has_called", Boolean),
+    *(column(name, BigInteger) for name in ("lines", "bytes", "last_position")),
+)
+_found = func.usable_key(
+    *(cast(bindparam("account_id"), Uuid), cast(bindparam("api_key_id"), Uuid)),
+    *(cast(bindparam("size"), BigInteger), cast(bindparam("max_stored"), BigInteger)),
+    type_=Uuid,
+).column_valued("id")
+_usable_key = select(_found).cte("usable_key")
+
+
+def _reserving(inserted: CTE) -> ColumnElement[Any]:
+    """What is reserved for the run; nothing at all is stored if there is none."""
+    of_run = (cast(bindparam("account_id"), Uuid), inserted.c.run_id)
+    amount = (cast(bindparam("credits"), BigInteger), cast(bindparam("at"), UtcDateTime))
+    return func.reserve_at_once(*of_run, *amount).label("reserved")
+
+
+def _inserting_alone() -> Select[Any]:
+    _, inserted = _inserting(_usable_key, api_key_id=_usable_key.c.id)
+    return select(*inserted.c, _reserving(inserted))
+
+
+def _inserting_turn() -> Select[Any]:
+    taken = taking_turn(_usable_key).cte("taken")
+    stored = bytes_in(cast(taken.c.account_id, Text), cast(taken.c.session_id, Text))
+    fits = stored < cast(bindparam("max_transcript"), BigInteger)
+    of_turn = {"state_key": taken.c.state_key, "turn": taken.c.turns, "session_id": taken.c.session_id}
+    is_own = taken.c.executor == cast(bindparam("executor"), Text)
+    _, inserted = _inserting(taken, fits, is_own, **of_turn)
+    of_session = (column_.label(_OF_SESSION[column_.name]) for column_ in taken.c)
+    of_run = (inserted.c[name] for name in ("account_id", "state_key", "session_id", "turn"))
+    beginning = func.beginning_of_turn(*of_run).table_valued(*_BEGINNING)
+    found = taken.outerjoin(inserted, true()).outerjoin(beginning, inserted.c.status == "running")
+    return select(*inserted.c, *of_session, *beginning.c, _reserving(inserted)).select_from(found)
+
+
+_INSERT_ALONE, _INSERT_TURN = _inserting_alone(), _inserting_turn()

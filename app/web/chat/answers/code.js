@@ -18,6 +18,7 @@ export function frameCode(pre) {
   const language = document.createElement("span");
   language.textContent = languageOf(pre) ?? t("code-text");
   const wrap = smallButton(t("wrap"), t("wrap-lines"));
+  wrap.classList.add("code-wrap");
   wrap.setAttribute("aria-pressed", "false");
   wrap.addEventListener("click", () => {
     wrap.setAttribute("aria-pressed", String(pre.classList.toggle("code-wrapped")));
@@ -42,7 +43,7 @@ export async function highlight(pre) {
   const language = languageOf(pre);
   const code = pre.querySelector("code");
   if (language === null || code === null) return;
-  const pieces = await highlighted(code.textContent, language);
+  const pieces = await highlighted({ code: code.textContent, language });
   if (pieces === null) return;
   code.replaceChildren(
     ...pieces.map(([text, kind]) => {
@@ -56,6 +57,6 @@ export async function highlight(pre) {
 }
 
 /** @param {HTMLPreElement} pre */
-function languageOf(pre) {
+export function languageOf(pre) {
   return LANGUAGE.exec(pre.querySelector("code")?.className ?? "")?.[1] ?? null;
 }

@@ -1,12 +1,14 @@
 // The worker of highlighter.js.
 
 import hljs from "../../vendor/highlight.js";
+import { STARTED } from "./time_limit.js";
 
 const TAG = /(<span class="[^"]*">|<\/span>)/;
 /** @type {Record<string, string>} */
 const ENTITIES = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#x27;": "'" };
 
 self.onmessage = ({ data: { code, language } }) => {
+  self.postMessage(STARTED);
   const known = hljs.getLanguage(language) !== undefined;
   self.postMessage(known ? piecesOf(hljs.highlight(code, { language, ignoreIllegals: true }).value) : null);
 };

@@ -1,16 +1,20 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from structlog.testing import capture_logs
 
+from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.ids import RunId, RunKey
+from app.usage.records import TokenUsage
 from tests.patience import PATIENCE_S
-from tests.unit.billing.receipts.journals import ACCOUNT, JournalDirectory, a_fact, recovered
+from tests.unit.billing.receipts.journals import ACCOUNT, AT, JournalDirectory, a_fact, recovered
 
 RUN = a_fact().run
 
@@ -161,6 +165,21 @@ async def test_the_queue_wakes_its_delivery_only_while_it_holds_receipts(queue: 
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await queue.wait_not_empty()
+
+
+async def test_a_message_has_the_price_of_its_moment_whenever_it_is_recorded(journal: Journal) -> None:
+    million, moments = TokenUsage(1_000_000), (AT, AT + timedelta(hours=1))
+    rates = [Rate(Decimal(dollars)) for dollars in (1, 2)]
+    prices = [
+        OperatorPrice(a_fact().model, since, ModelPrice("file", rate, rate, rate, rate, rate))
+        for since, rate in zip(moments, rates, strict=True)
+    ]
+    queue = ReceiptQueue(journal, PriceList(prices))
+
+    for number, moment in enumerate(moments):
+        queue.record(replace(a_fact(f"msg_{number}"), usage=million, at=moment))
+
+    assert [each.receipt.cost_usd for each in queue.first(9)] == [1, 2]
 
 
 async def test_a_message_without_a_price_is_queued_for_nothing(queue: ReceiptQueue) -> None:

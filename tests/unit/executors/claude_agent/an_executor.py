@@ -28,7 +28,7 @@ from app.platform.addresses import AddressPolicy
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.telemetry.run_trace import RunTrace
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 from app.usage.records import ExecutorType
 from app.workspaces.egress.proxy import Egress

@@ -18,7 +18,7 @@ from app.executors.tools.client_tools import described_client_tools
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.requests.client_tools import ClientTool
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.usage.records import Attribution
 from tests.factories import a_conversation, a_plan, schemas_of
 from tests.unit.executors.claude_agent.an_executor import OwnAuth

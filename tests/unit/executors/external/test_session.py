@@ -26,11 +26,15 @@ async def test_it_takes_calls_from_its_opening_to_its_end() -> None:
     assert (session.calls, session.is_idle, session.is_over) == (0, False, True)
 
 
-async def test_whoever_executes_it_learns_of_each_change_once() -> None:
+async def test_its_executor_learns_of_each_change_once() -> None:
     session = ExternalSession()
     session.open(Channel("run-1", "token", "url", ChannelLimits(0), Noted().hooks()))
+    with session.call():
+        assert not session.changed.is_set()
     assert session.changed.is_set()
+    session.changed.clear()
     session.close()
+    assert session.changed.is_set()
     session.changed.clear()
 
     session.close()

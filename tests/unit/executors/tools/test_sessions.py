@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from app.executors.tools.sessions import RunSession
-from app.requests.runs import RunLimits
+from app.requests.run_request import RunLimits
 from app.tools.extensions.hooks import RunHooks
 from app.usage.records import Spent
 from runtally.tools.hooks import Hooks, SessionResult

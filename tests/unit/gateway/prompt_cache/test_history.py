@@ -15,8 +15,8 @@ START = datetime(2026, 11, 22, 12, tzinfo=UTC)
 class Conversation:
     """Adds prompts, a second apart."""
 
-    def __init__(self, history: PromptHistory | None = None) -> None:
-        self.history = history or PromptHistory()
+    def __init__(self) -> None:
+        self.history = PromptHistory()
         self.at = START
 
     def add(
@@ -124,6 +124,8 @@ def test_the_next_run_continues_the_longest_of_the_last_prompts() -> None:
     assert last is not None
     stored = adapter.dump_python(last, mode="json")
 
-    found = Conversation(PromptHistory(adapter.validate_python(stored))).add(a_prompt(3, tools=[]))
+    next_run = Conversation()
+    next_run.history.continue_from(adapter.validate_python(stored))
+    found = next_run.add(a_prompt(3, tools=[]))
     assert found is not None
     assert (found.cause, found.part, found.expected_tokens) == ("changed", "tools[0]", 10)

@@ -9,7 +9,7 @@ from app.errors import Invalid
 from app.http.ai_sdk.input import ChatRequest
 from app.http.field_errors import field_errors
 from app.requests.messages import ImagePart, Message, TextPart
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from tests import media
 from tests.media import b64
 

@@ -173,3 +173,18 @@ def test_how_a_run_ends(error: ErrorCode, finish: FinishReason, reason: str, kin
 
     assert shown[-1]["stop_reason"] == {"type": reason}
     assert [each["error"]["type"] for each in shown[:-1]] == ([kind] if kind else [])
+
+
+def test_what_the_session_has_used_is_said_before_it_is_idle() -> None:
+    found = encoder()
+    found.encode(entries_of(STARTED))
+    found.add_usage({"type": "session.usage", "id": f"{ID}usage", "usage": {"input_tokens": 7}})
+    chunk = found.encode(entries_of(STARTED, DONE)[1:]).decode()
+
+    blocks = [block.split("\n")[1] for block in chunk.split("\n\n") if block]
+    usage, idle = [json.loads(data.removeprefix("data: ")) for data in blocks]
+    assert (usage["type"], usage["usage"], idle["type"]) == (
+        *("session.usage", {"input_tokens": 7}),
+        "session.status_idle",
+    )
+    assert usage["processed_at"] == idle["processed_at"]

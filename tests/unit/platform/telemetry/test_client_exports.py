@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from app.platform.telemetry.clients.relay import Signal
-from app.platform.telemetry.sdk.client_exports import MAX_RESOURCES, NotAnExport, reader_of
+from app.platform.telemetry.sdk.client_exports import MAX_PARTS, MAX_RESOURCES, NotAnExport, reader_of
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
 SECRET = "the heron flies at dawn"
@@ -150,6 +151,17 @@ def test_fields_that_are_not_known_are_not_passed_on() -> None:
     assert SECRET.encode() not in read("logs", export, PROTOBUF).SerializeToString()
 
 
+def of_all_signals(value: dict[str, Any]) -> bytes:
+    """A body whose entries have this, whatever its signal is."""
+    metric = {"name": "a", "gauge": {"dataPoints": [value]}}
+    scopes: dict[str, Any] = {
+        "resourceMetrics": {"scopeMetrics": [{"metrics": [metric]}]},
+        "resourceLogs": {"scopeLogs": [{"logRecords": [value]}]},
+        "resourceSpans": {"scopeSpans": [{"spans": [value]}]},
+    }
+    return json.dumps({name: [scope] for name, scope in scopes.items()}).encode()
+
+
 @pytest.mark.parametrize("signal", EXPORTS)
 @pytest.mark.parametrize(
     ("body", "media_type"),
@@ -165,6 +177,7 @@ def test_fields_that_are_not_known_are_not_passed_on() -> None:
         (b'{"traceId": 7}', JSON),
         (b'{"traceId": "xyz"}', JSON),
         (b'{"a":' * 5000, JSON),
+        (of_all_signals({"asDouble": 10**400, "severityNumber": inf, "kind": inf}), JSON),
         (b'{"resourceLogs": 7, "resourceSpans": 7, "resourceMetrics": 7}', JSON),
         (b'{"resourceLogs": [7], "resourceSpans": [7], "resourceMetrics": [7]}', JSON),
     ],
@@ -172,6 +185,13 @@ def test_fields_that_are_not_known_are_not_passed_on() -> None:
 def test_what_is_no_export_is_refused(signal: Signal, body: bytes, media_type: str) -> None:
     with pytest.raises(NotAnExport):
         read(signal, body, media_type)
+
+
+def test_json_of_brackets_alone_is_not_read() -> None:
+    body = b'{"resourceLogs": [' + b"{}," * MAX_PARTS + b"{}]}"
+
+    with pytest.raises(NotAnExport, match="commas"):
+        read("logs", body)
 
 
 def test_resources_are_few() -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from app.platform.background import forever
 from app.platform.telemetry.clients.relay import MAX_ACCOUNT_BYTES, PAUSE_S, ClientRelay, Sent
 from tests.virtual_time import in_virtual_time
 
@@ -32,7 +33,7 @@ def read(body: bytes, _media_type: str, _attributes: Mapping[str, str]) -> bytes
 @asynccontextmanager
 async def relaying(receiver: Receiver) -> AsyncIterator[ClientRelay]:
     relay = ClientRelay(read, receiver)
-    working = asyncio.create_task(relay.work())
+    working = asyncio.create_task(forever(relay.send, 0, name="relay"))
     try:
         yield relay
     finally:

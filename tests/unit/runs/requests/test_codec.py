@@ -13,7 +13,7 @@ from app.http.admission.strict_json import read_json
 from app.ids import AccountId, new_uuid
 from app.platform.concurrency.offload import SMALL_BYTES, Offload
 from app.requests.blank import is_blank
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.requests.codec import RequestCodec
 
 LONG = "é" * SMALL_BYTES

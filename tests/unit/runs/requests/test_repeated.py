@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from app.conversations.branching.records import InPlaceOf
 from app.ids import RunId
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.runs.requests.posted import MessageOrigin, origin_of
 from runtally.options import body_of
 

@@ -20,7 +20,7 @@ from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.models.registry import ModelOptions
-from app.requests.runs import RunLimits
+from app.requests.run_request import RunLimits
 from tests.factories import a_conversation, a_plan, schemas_of
 from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.fake_cli import FakeCli

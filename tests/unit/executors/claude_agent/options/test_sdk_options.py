@@ -14,7 +14,7 @@ from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan
 from app.graphs.spec import AgentSpec
 from app.models.registry import ModelOptions
-from app.requests.runs import RunLimits
+from app.requests.run_request import RunLimits
 from tests.factories import a_plan, schemas_of
 from tests.unit.executors.claude_agent.an_executor import a_graph
 from tests.unit.tools.samples.weather import weather

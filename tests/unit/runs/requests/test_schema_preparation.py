@@ -11,8 +11,8 @@ from app.platform.json_schema.checker import SchemaChecker
 from app.platform.json_schema.document import SchemaDocument
 from app.requests.client_tools import ClientTool
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest
-from app.runs.requests.schemas import SchemaPreparation
+from app.requests.run_request import GraphRunRequest
+from app.runs.requests.schema_preparation import SchemaPreparation
 from tests.unit.platform.json_schema.schemas import a_bomb
 
 OWNER = AccountId(new_uuid())

@@ -15,7 +15,7 @@ from app.platform.json_schema.checker import SchemaChecker, ValueUncheckable
 from app.platform.json_schema.document import SchemaDocument, SchemaUnusable
 from app.platform.json_schema.model_schema import ModelSchema, model_schema
 from app.requests.client_tools import ClientTool
-from app.requests.runs import GraphRunRequest
+from app.requests.run_request import GraphRunRequest
 from app.tools.argument_schema import argument_schema
 from app.tools.modern_schema import modern_schema
 

@@ -1,0 +1,1 @@
+"""Lines that are added to transcripts."""

@@ -1,0 +1,1 @@
+"""Deployments of Managed Agents, which are schedules."""

@@ -1,0 +1,1 @@
+"""Deployments of Managed Agents: schedules whose runs each begin a session."""

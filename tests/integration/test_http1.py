@@ -1,0 +1,259 @@
+"""The transport of the gateway's calls, against servers that end, break off and misbehave."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import httpx2
+import pytest
+
+from app.platform.http1 import HEAD_BYTES, PIECE_BYTES, REQUEST_WRITTEN, Http1Transport
+from tests.patience import PATIENCE_S
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
+LARGE = b"x" * (8 * 1024 * 1024)
+"""More than the buffers of two sockets."""
+
+Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass(slots=True)
+class Caller:
+    """Calls one server, whose connections it has."""
+
+    transport: Http1Transport
+    url: str
+    connections: asyncio.Queue[Connection]
+    written: list[str] = field(default_factory=list)
+
+    async def send(self, body: bytes = b"hello") -> httpx2.Response:
+        async def trace(event: str, _info: object) -> None:
+            self.written.append(event)
+
+        extensions = {"trace": trace, "timeout": {"connect": PATIENCE_S}}
+        request = httpx2.Request("POST", self.url, content=body, extensions=extensions)
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.transport.handle_async_request(request)
+
+    async def read(self, body: bytes = b"hello") -> tuple[int, bytes]:
+        """Status and body of an answer that is read to its end."""
+        response = await self.send(body)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return response.status_code, b"".join([piece async for piece in response.aiter_raw()])
+        finally:
+            await response.aclose()
+
+
+@asynccontextmanager
+async def calling(*, kept: int = 4, idle_s: float = PATIENCE_S) -> AsyncIterator[Caller]:
+    connections, writers = asyncio.Queue[Connection](), list[asyncio.StreamWriter]()
+
+    def connected(*connection: *Connection) -> None:
+        writers.append(connection[1])
+        connections.put_nowait(connection)
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    transport = Http1Transport(ssl.create_default_context(), kept=kept, idle_s=idle_s)
+    async with server:
+        async with transport:
+            yield Caller(transport, f"http://127.0.0.1:{port}/v1?beta=true", connections)
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
+
+
+async def request_of(connection: Connection) -> bytes:
+    """The head of the next request; its body is read too."""
+    reader, _ = connection
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    await reader.readexactly(length)
+    return head
+
+
+async def answered(caller: Caller, answer: bytes, *, ends: bool = False) -> tuple[int, bytes]:
+    """What the caller reads of this answer on a new connection."""
+
+    async def serve() -> None:
+        connection = await caller.connections.get()
+        await request_of(connection)
+        connection[1].write(answer)
+        if ends:
+            connection[1].close()
+
+    read, _ = await asyncio.gather(caller.read(), serve())
+    return read
+
+
+async def test_a_connection_is_used_again() -> None:
+    async with calling() as caller:
+        reading = asyncio.create_task(caller.read())
+        connection = await caller.connections.get()
+        head = await request_of(connection)
+        connection[1].write(CHUNKED + b"2\r\nhi\r\n4\r\n you\r\n0\r\n\r\n")
+        assert await reading == (200, b"hi you")
+        again = asyncio.create_task(caller.read())
+        await request_of(connection)
+        connection[1].write(OK + b"content-length: 3\r\n\r\nbye")
+        assert await again == (200, b"bye")
+
+    assert head.startswith(b"POST /v1?beta=true HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert caller.connections.empty()
+    assert caller.written == [REQUEST_WRITTEN] * 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        pytest.param(OK + b"connection: close\r\ncontent-length: 2\r\n\r\nhi", b"hi", id="closes"),
+        pytest.param(OK + b"\r\nuntil the end", b"until the end", id="without a length"),
+        pytest.param(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + CHUNKED + b"0\r\n\r\n", b"", id="103"),
+    ],
+)
+async def test_an_answer_may_end_in_several_ways(answer: bytes, body: bytes) -> None:
+    async with calling() as caller:
+        assert await answered(caller, answer, ends=True) == (200, body)
+        # The connection is gone: the next call has another one.
+        assert await answered(caller, answer, ends=True) == (200, body)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"HTTP/1.1 200", id="a part of the head"),
+        pytest.param(CHUNKED + b"5\r\nhel", id="a part of a chunk"),
+        pytest.param(OK + b"content-length: 9\r\n\r\nhello", id="too little"),
+        pytest.param(b"220 smtp.example.org\r\n", id="another protocol"),
+        pytest.param(b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", id="upgrade"),
+        pytest.param(OK + b"x: " + b"y" * HEAD_BYTES, id="a long head"),
+    ],
+)
+async def test_what_breaks_off_is_an_error(answer: bytes) -> None:
+    async with calling() as caller:
+        with pytest.raises(httpx2.TransportError):
+            await answered(caller, answer, ends=True)
+
+
+async def test_what_has_arrived_is_read_before_the_error() -> None:
+    async with calling() as caller:
+        sending = asyncio.create_task(caller.send())
+        connection = await caller.connections.get()
+        await request_of(connection)
+        connection[1].write(CHUNKED + b"2\r\nhi\r\n")
+        response = await sending
+        pieces = aiter(response.aiter_raw())
+        assert await anext(pieces) == b"hi"
+        connection[1].write(b"no size\r\n")
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await anext(pieces)
+        await response.aclose()
+
+
+async def test_a_connection_that_its_server_has_closed_is_not_used() -> None:
+    async with calling() as caller:
+        reading = asyncio.create_task(caller.read())
+        connection = await caller.connections.get()
+        await request_of(connection)
+        connection[1].write(OK + b"content-length: 2\r\n\r\nhi")
+        await reading
+        # Its end is in the socket, where the event loop has not looked yet.
+        connection[1].transport.abort()
+        assert await answered(caller, OK + b"content-length: 3\r\n\r\nbye") == (200, b"bye")
+
+    assert caller.written == [REQUEST_WRITTEN] * 2
+
+
+@pytest.mark.parametrize("after", [OK + b"content-length: 1\r\n\r\n!", b"x"])
+async def test_what_nothing_was_requested_for_ends_a_connection(after: bytes) -> None:
+    async with calling() as caller:
+        assert await answered(caller, OK + b"content-length: 2\r\n\r\nhi" + after) == (200, b"hi")
+        assert await answered(caller, OK + b"content-length: 3\r\n\r\nbye") == (200, b"bye")
+
+
+@pytest.mark.parametrize(("kept", "idle_s"), [(0, PATIENCE_S), (4, 0)])
+async def test_connections_are_not_kept_for_longer(kept: int, idle_s: float) -> None:
+    async with calling(kept=kept, idle_s=idle_s) as caller:
+        for _ in range(2):
+            assert await answered(caller, CHUNKED + b"2\r\nhi\r\n0\r\n\r\n") == (200, b"hi")
+
+
+async def test_a_reader_that_is_slow_slows_the_server_down() -> None:
+    async with calling() as caller:
+        sending = asyncio.create_task(caller.send())
+        connection = await caller.connections.get()
+        await request_of(connection)
+        connection[1].write(OK + b"content-length: %d\r\n\r\n" % len(LARGE) + LARGE)
+        draining = asyncio.create_task(connection[1].drain())
+        response = await sending
+        pieces = aiter(response.aiter_raw())
+        first = await anext(pieces)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not draining.done()
+        rest = [piece async for piece in pieces]
+        await draining
+        await response.aclose()
+
+    assert first + b"".join(rest) == LARGE
+    assert max(map(len, rest)) <= PIECE_BYTES
+
+
+async def test_an_answer_that_has_arrived_need_not_be_read() -> None:
+    async with calling() as caller:
+        sending = asyncio.create_task(caller.send())
+        connection = await caller.connections.get()
+        await request_of(connection)
+        connection[1].write(OK + b"content-length: 100000\r\n\r\n" + LARGE[:100_000])
+        await (await sending).aclose()
+        assert await answered(caller, OK + b"content-length: 3\r\n\r\nbye") == (200, b"bye")
+
+
+async def test_an_answer_may_come_before_the_request_was_written() -> None:
+    async with calling() as caller:
+        sending = asyncio.create_task(caller.read(LARGE))
+        connection = await caller.connections.get()
+        connection[1].write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
+        assert await sending == (413, b"no")
+        # What is left of that request must not be taken for the next one.
+        assert await answered(caller, OK + b"content-length: 3\r\n\r\nbye") == (200, b"bye")
+
+    assert caller.written == [REQUEST_WRITTEN]
+
+
+@pytest.mark.parametrize("cancels", [True, False])
+async def test_an_answer_that_is_not_read_to_its_end_ends_the_connection(*, cancels: bool) -> None:
+    async with calling() as caller:
+        sending = asyncio.create_task(caller.send())
+        connection = await caller.connections.get()
+        await request_of(connection)
+        if cancels:
+            sending.cancel()
+            await asyncio.wait({sending})
+        else:
+            connection[1].write(CHUNKED)
+            await (await sending).aclose()
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await request_of(connection)
+
+
+@pytest.mark.parametrize("header", ["a\r\nb: c", "a\nb"])
+async def test_a_header_is_one_line(header: str) -> None:
+    async with calling() as caller:
+        request = httpx2.Request("POST", caller.url, headers=[(b"x", header.encode())])
+        with pytest.raises(httpx2.LocalProtocolError):
+            await caller.transport.handle_async_request(request)
+
+
+async def test_a_port_that_nothing_listens_on_is_an_error_of_the_connection() -> None:
+    async with calling() as caller:
+        caller.url = "http://127.0.0.1:1/"
+        with pytest.raises(httpx2.ConnectError):
+            await caller.send()
