@@ -16,8 +16,8 @@ from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
 from app.billing.reconciliation.calls.counter import CallCounter
+from app.executors.budget_check import LEDGER_WAIT_S, BudgetCheck, LedgerTurns
 from app.executors.call_tracing import PricedTracing
-from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck, LedgerTurns
 from app.executors.evidence import AddEvidence, RunEvidence, keep_none
 from app.executors.port import RunContext, RunPlan
 from app.gateway.answer_usage import MessageUsage
@@ -87,7 +87,7 @@ class BilledMetering:
                 self.calls.count_refused(message.call.requested_model or message.model)
             self.receipts.void_message(to_fact(message))
 
-        check = CreditCheck(
+        check = BudgetCheck(
             plan,
             receipts=self.receipts,
             ledger=self.ledger,

@@ -1,4 +1,4 @@
-"""CreditCheck: whether a run's account may spend; reserves credit for the calls of the run."""
+"""BudgetCheck: whether the credit and the budgets of a run allow a call; reserves credit for its calls."""
 
 import asyncio
 import math
@@ -91,7 +91,7 @@ class _Needed:
 
 
 @dataclass(slots=True)
-class CreditCheck:
+class BudgetCheck:
     """The credit of one run, checked before each of its calls.
 
     Without an answer of the ledger a call is only made if an earlier answer covers it: the account had no
