@@ -10,6 +10,7 @@ import pytest
 
 from app.billing.budgets.records import Amount
 from app.billing.credit.ledger import BudgetSpent
+from app.billing.credit.records import Spendable
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
@@ -215,7 +216,7 @@ async def test_a_run_that_is_lost_while_the_ledger_answers_makes_no_call(tmp_pat
     lease = Lease()
 
     class Losing(Ledger):
-        async def resize_reservation(self, *args: Any, **options: Any) -> int | None:
+        async def resize_reservation(self, *args: Any, **options: Any) -> Spendable | None:
             lease.lose([PLAN.run])
             return await super().resize_reservation(*args, **options)
 
