@@ -24,6 +24,7 @@ from app.http.field_errors import rename_fields
 from app.http.mcp.calls import answer_task
 from app.http.mcp.client import TASKS, McpClient
 from app.http.mcp.input import parsed
+from app.http.mcp.mapper import SHOWN_CHARS
 from app.http.mcp.results import Answering, CallAnswer
 from app.http.mcp.tools import result_json, stamped
 from app.http.response_model import utc_text
@@ -34,11 +35,11 @@ from app.requests.outcome import RunStatus
 from app.requests.principal import Principal
 from app.runs.commands.service import WITHIN_S, RunNotFound
 from app.runs.deletion.service import with_contents
+from app.runs.generate import FAILURES
 from app.runs.records import RunFilter, RunRecord
 
 _POLL_MS: Final = 2_000
 _PAGE: Final = 50
-_SHOWN_CHARS: Final = 2_000
 _STATUSES: Final[Mapping[RunStatus, TaskStatus]] = {
     "queued": "working",
     "running": "working",
@@ -143,23 +144,29 @@ class RunTasks:
 
     def _of_row(self, record: RunRecord) -> dict[str, Any]:
         updated = record.ended_at or record.started_at or record.created_at
-        return self._task(record, _STATUSES[record.status], updated)
+        return self._task(record, _STATUSES[record.status], updated, _why_failed(record))
 
     def _of_answer(self, answer: CallAnswer, updated: datetime) -> dict[str, Any]:
+        record = answer.record
+        if answer.mapper.done is not None:
+            return self._of_end(answer, updated)
+        if not answer.waiting:
+            return self._task(record, "working", updated, answer.mapper.text[-SHOWN_CHARS:])
+        if not answer.has_forms:
+            return self._task(record, "working", updated, answer.link)
+        asked = {"inputRequests": answer.requests} if self.client.is_modern else {}
+        return {**self._task(record, "input_required", updated, answer.link), **asked}
+
+    def _of_end(self, answer: CallAnswer, updated: datetime) -> dict[str, Any]:
         record, mapper = answer.record, answer.mapper
-        if mapper.done is None:
-            if not answer.waiting:
-                return self._task(record, "working", updated, mapper.text[-_SHOWN_CHARS:])
-            if not answer.has_forms:
-                return self._task(record, "working", updated, answer.link)
-            asked = {"inputRequests": answer.requests} if self.client.is_modern else {}
-            return {**self._task(record, "input_required", updated, answer.link), **asked}
         if mapper.error is not None and mapper.error.error == "aborted":
             return self._task(record, "cancelled", updated)
         if self.client.is_modern:
             result = result_json(self.client, answer.result())
             return {**self._task(record, "completed", updated), "result": result}
-        return self._task(record, "completed" if mapper.error is None else "failed", updated)
+        if mapper.error is None:
+            return self._task(record, "completed", updated)
+        return self._task(record, "failed", updated, FAILURES[mapper.error.error]().detail)
 
     def _task(
         self, record: RunRecord, status: TaskStatus, updated: datetime, message: str = ""
@@ -178,3 +185,8 @@ class RunTasks:
 
     def _complete(self, result: dict[str, Any]) -> dict[str, Any]:
         return stamped({"resultType": "complete", **result}) if self.client.is_modern else result
+
+
+def _why_failed(record: RunRecord) -> str:
+    is_failed = record.status == "failed" and record.final is not None and record.final.error is not None
+    return FAILURES[record.final.error]().detail if is_failed else ""
