@@ -1,4 +1,4 @@
-"""The conformance tests of MCP's authors for the extension with tasks, as far as they call none of their own tools."""
+"""The conformance tests of MCP's authors for tasks, as far as they call none of their own tools."""
 
 import json
 from pathlib import Path

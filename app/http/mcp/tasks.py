@@ -188,5 +188,5 @@ class RunTasks:
 
 
 def _why_failed(record: RunRecord) -> str:
-    is_failed = record.status == "failed" and record.final is not None and record.final.error is not None
-    return FAILURES[record.final.error]().detail if is_failed else ""
+    error = None if record.final is None else record.final.error
+    return "" if error is None or record.status != "failed" else FAILURES[error]().detail
