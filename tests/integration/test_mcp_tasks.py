@@ -81,6 +81,7 @@ async def test_a_task_is_the_run_of_its_call(world_of: WorldOf) -> None:
     joined = (await sent(world.http, {**a_call(TOOL, ""), "params": named}))["result"]
 
     assert (working["resultType"], working["ttlMs"], run["status"]) == ("complete", None, "running")
+    assert 500 <= working["pollIntervalMs"] <= 5000
     assert working["createdAt"] <= working["lastUpdatedAt"] <= done["lastUpdatedAt"]
     assert (done["status"], done["result"]["isError"]) == ("completed", False)
     assert done["result"]["content"] == [{"type": "text", "text": "All is done."}]
@@ -283,6 +284,32 @@ async def test_the_result_of_a_task_of_a_session_asks_in_its_stream_and_is_resum
     assert messages_in(rest.text)[-1] == messages_in(text)[-1]
     result = messages_in(text)[-1][1]["result"]
     assert (result["content"][0]["text"], result["_meta"] | related) == ("Sent.", result["_meta"])
+
+
+async def test_the_result_of_a_task_waits_for_the_end_of_its_run_where_the_client_has_no_forms(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    send = Reply([ToolUse(MAIL, {"to": "a@example.org", "text": "hi"})])
+    script = in_turn(send, Reply([Text("Sent.")]))
+    world = await world_of(script, agent=MESSAGES, **office_settings(tmp_path))
+    session = await a_session(world)
+    called = await world.http.post(PATH, **in_session(session, a_call(MAILER, "write", **AS_TASK)))
+    task = called.json()["result"]["task"]["taskId"]
+    asked = await world.first(task, "permission_request")
+
+    named = {"name": MAILER, "arguments": {"message": "x", "conversation": f"run:{task}"}}
+    plain = {**a_call(MAILER, ""), "params": named}
+
+    async with world.http.stream("POST", PATH, **in_session(session, of_task("result", task))) as response:
+        shown = await world.http.post(PATH, **in_session(session, of_task("get", task)))
+        # A call does not wait for the person.
+        linked = await world.http.post(PATH, **in_session(session, plain))
+        await world.decide(task, asked, decision="allow")
+        text = (await response.aread()).decode()
+
+    assert "Waiting for a person" in messages_in(linked.text)[-1][1]["result"]["content"][0]["text"]
+    assert shown.json()["result"]["status"] == "working"
+    assert messages_in(text)[-1][1]["result"]["content"][0]["text"] == "Sent."
 
 
 async def copied(admin: asyncpg.Connection, run_id: str, *, times: int) -> None:

@@ -38,7 +38,8 @@ from app.runs.deletion.service import with_contents
 from app.runs.generate import FAILURES
 from app.runs.records import RunFilter, RunRecord
 
-_POLL_MS: Final = 2_000
+_SHORTEST_POLL_MS: Final = 500
+_LONGEST_POLL_MS: Final = 5_000
 _PAGE: Final = 50
 _STATUSES: Final[Mapping[RunStatus, TaskStatus]] = {
     "queued": "working",
@@ -180,7 +181,7 @@ class RunTasks:
             "lastUpdatedAt": utc_text(max(updated, record.created_at)),
             # It is deleted with its run.
             ttl: None,
-            poll: _POLL_MS,
+            poll: _poll_ms(record),
         }
 
     def _complete(self, result: dict[str, Any]) -> dict[str, Any]:
@@ -190,3 +191,9 @@ class RunTasks:
 def _why_failed(record: RunRecord) -> str:
     error = None if record.final is None else record.final.error
     return "" if error is None or record.status != "failed" else FAILURES[error]().detail
+
+
+def _poll_ms(record: RunRecord) -> int:
+    """A tenth of its age: clients learn soon of the end of a short run, and rarely ask about a long one."""
+    age_ms = (datetime.now(UTC) - record.created_at).total_seconds() * 1000
+    return round(min(max(age_ms / 10, _SHORTEST_POLL_MS), _LONGEST_POLL_MS))
