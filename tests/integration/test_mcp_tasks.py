@@ -61,7 +61,7 @@ async def polled(
 
 async def a_session(world: World, **capabilities: Any) -> str:
     begun = (await world.http.post(PATH, json=beginning(**capabilities))).raise_for_status()
-    tasks = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+    tasks: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
     assert begun.json()["result"]["capabilities"]["tasks"] == tasks
     return begun.headers["mcp-session-id"]
 
