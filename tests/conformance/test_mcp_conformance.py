@@ -14,7 +14,7 @@ from tests.e2e.stories import World, WorldOf
 
 pytestmark = pytest.mark.long
 
-_PROGRAM: Final = "@modelcontextprotocol/conformance/dist/index.js"
+PROGRAM: Final = "@modelcontextprotocol/conformance/dist/index.js"
 _BAD: Final = {"FAILURE", "WARNING"}
 
 _TEST_SERVER: Final = "calls tools or prompts that only a server made for these tests has"
@@ -110,7 +110,7 @@ async def test_all_that_applies_is_as_the_protocol_has_it(
     async with with_key(world.url, await a_key(world)) as url:
         # Its status is 1 if anything fails, also what does not apply.
         printed = await run_package(
-            _PROGRAM, "server", "--url", f"{url}/mcp", *options, statuses=(0, 1), variables={"HOME": "/"}
+            PROGRAM, "server", "--url", f"{url}/mcp", *options, statuses=(0, 1), variables={"HOME": "/"}
         )
 
     bad: dict[str, list[str]] = {}
