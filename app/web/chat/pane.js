@@ -24,12 +24,14 @@ import { Turn } from "./transcript.js";
  * @param {Attachments} props.attachments
  * @param {(remove: (() => void) | null) => Html} props.head draws the header; `remove` asks before it deletes
  * @param {string | null} props.draftName under which the draft is kept; null keeps none
+ * @param {(() => void) | null} props.listKeys shows the keys of the page
  * @param {Actions} props.actions
  * @param {string} props.problem
  * @param {string} props.announcement
  */
 export function ConversationPane(props) {
-  const { conversation, graphs, choices, attachments, head, draftName, actions, problem, announcement } = props;
+  const { conversation, graphs, choices, attachments, head, draftName, listKeys, actions, problem, announcement } =
+    props;
   const [isConfirming, setConfirming] = useState(false);
   const draft = useDraft(conversation.key, draftName);
   const { turns } = conversation;
@@ -76,7 +78,7 @@ export function ConversationPane(props) {
         ${problem && html`<p class="notice notice-bad foot-problem" role="alert">${problem}</p>`}
         ${
           actions.send
-            ? html`<${Composer} conversation=${conversation.key} ...${{ graphs, choices, draft, attachments, actions, running }} />`
+            ? html`<${Composer} ...${{ conversation, graphs, choices, draft, attachments, listKeys, actions, running }} />`
             : html`<p class="notice foot-problem">${t("read-only")}</p>`
         }
       </div>

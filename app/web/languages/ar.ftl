@@ -215,6 +215,9 @@ message = الرسالة
 message-placeholder = اكتب رسالة
 message-placeholder-running = أرسل رسالة إلى الوكيل أثناء عمله
 composer-hint = للإرسال Enter، ولسطر جديد Shift+Enter
+key-new-line = بدء سطر جديد
+keys = المفاتيح
+context-title = المستخدم من السياق { $share }: { $used } من { $window } رمز
 send = إرسال
 stop = إيقاف
 stop-at-once = إيقاف فوري
@@ -280,6 +283,8 @@ input-tokens = رموز الإدخال
 cache-reads = المقروء من الذاكرة المؤقتة
 cache-writes = المكتوب في الذاكرة المؤقتة
 output-tokens = رموز الإخراج
+context = السياق
+context-of = { $used } من { $window } رمز
 
 ## Files
 

@@ -214,6 +214,9 @@ message = Message
 message-placeholder = Write a message
 message-placeholder-running = Send a message to the running agent
 composer-hint = Enter sends, Shift+Enter starts a new line
+key-new-line = Start a new line
+keys = Keys
+context-title = { $share } of the context is used: { $used } of { $window } tokens
 send = Send
 stop = Stop
 stop-at-once = Stop at once
@@ -275,6 +278,8 @@ input-tokens = Input tokens
 cache-reads = Read from the cache
 cache-writes = Written to the cache
 output-tokens = Output tokens
+context = Context
+context-of = { $used } of { $window } tokens
 
 ## Files
 
