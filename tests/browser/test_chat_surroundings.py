@@ -1,5 +1,6 @@
 """What surrounds a chat: keys, the context meter, what was said elsewhere, conversations that are very long."""
 
+import json
 import re
 
 import pytest
@@ -8,6 +9,7 @@ from playwright.async_api import expect
 from app.simulator.script import Reply, Text, in_turn
 from tests.browser.site import ASSISTANT, Site, accessibility_problems, screenshot
 from tests.browser.test_chat_page import ended, send
+from tests.browser.test_hostile_answers import MAX_TASK_MS, longest_task_ms
 from tests.e2e.stories import a_client, a_request
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -68,3 +70,63 @@ async def test_what_was_said_elsewhere_is_there_when_a_page_is_back(site: Site) 
         await page.evaluate('dispatchEvent(new Event("online"))')
         await expect(page.locator(".prose")).to_have_text(["Answer 1.", "Answer 2."])
         await expect(page.get_by_role("link", name="Another?")).to_be_visible()
+
+
+async def test_ten_thousand_messages_do_not_hold_the_page_up(site: Site) -> None:
+    async with site.visit(await site.key()) as page:
+        await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+        await page.evaluate(_DRAW, 5_000)
+        turns = page.locator(".turn")
+        await expect(turns).to_have_count(50)
+        browser = page.context.browser
+        assert browser is not None
+        await browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
+        await page.evaluate(_SCROLL)
+        trace = json.loads(await browser.stop_tracing())
+        await turns.first.scroll_into_view_if_needed()
+        before = await turns.first.bounding_box()
+        await page.get_by_role("button", name="Show earlier messages").click()
+        await expect(turns).to_have_count(100)
+        await expect(turns.nth(49)).to_contain_text("Question 4949")
+        await page.wait_for_function("document.querySelector('.scroll').scrollTop > 1000")
+        after = await turns.nth(50).bounding_box()
+
+    assert longest_task_ms(trace["traceEvents"]) < MAX_TASK_MS
+    assert before is not None
+    assert after is not None
+    assert abs(after["y"] - before["y"]) < 60
+
+
+_DRAW = """async (count) => {
+  const { html, render } = await import("/assets/html.js");
+  const { RunState } = await import("/assets/runs/run_state.js");
+  const { ConversationPane } = await import("/assets/chat/pane.js");
+  const turns = Array.from({ length: count }, (_, index) => {
+    const run = Object.assign(new RunState(`run-${index}`), { done: true, finishReason: "stop" });
+    const content = `Answer **${index}**.\\n\\n- one\\n- two\\n\\n\\`\\`\\`python\\nprint(${index})\\n\\`\\`\\`\\n`;
+    run.addStoredMessage({ type: "assistant_message", content, messageId: `m-${index}` });
+    return { runId: run.runId, question: `Question ${index}`, run, costUsd: "0.001", graphId: "messages:assistant" };
+  });
+  const conversation = { key: "long", turns, branches: [], open: [], context: null };
+  const graphs = { graphs: [], graphId: null };
+  const attachments = { files: [], ready: true, add() {} };
+  const place = document.querySelector("#app");
+  render(null, place);
+  const actions = { nameOfAgent: (graphId) => graphId, send: null };
+  const given = { conversation, graphs, attachments, actions, choices: null, head: () => null, listKeys: null };
+  window.draw = () => render(
+    html`<div class="chat"><nav></nav><${ConversationPane} ...${given} draftName=${null} problem="" announcement="" /></div>`,
+    place,
+  );
+  window.draw();
+}"""
+
+# As a person does, while something is drawn again and again.
+_SCROLL = """async () => {
+  const place = document.querySelector(".scroll");
+  for (let frame = 0; frame < 60; frame += 1) {
+    place.scrollTop -= 300;
+    setTimeout(window.draw);
+    await new Promise(requestAnimationFrame);
+  }
+}"""

@@ -109,6 +109,7 @@ nothing-found = لم يُعثر على شيء.
 nothing-archived = لا شيء في الأرشيف.
 nothing-listed = ستظهر محادثاتك هنا.
 show-earlier = عرض الأقدم
+show-earlier-messages = عرض الرسائل السابقة
 actions-for = إجراءات { $title }
 fork-mark = تفريع
 conversation-title = العنوان

@@ -109,6 +109,7 @@ nothing-found = Nichts gefunden.
 nothing-archived = Nichts archiviert.
 nothing-listed = Hier erscheinen Ihre Unterhaltungen.
 show-earlier = Frühere anzeigen
+show-earlier-messages = Frühere Nachrichten anzeigen
 actions-for = Aktionen für { $title }
 fork-mark = Abzweigung
 conversation-title = Titel

@@ -109,6 +109,7 @@ nothing-found = Nothing is found.
 nothing-archived = Nothing is archived.
 nothing-listed = Your conversations will be listed here.
 show-earlier = Show earlier ones
+show-earlier-messages = Show earlier messages
 actions-for = Actions for { $title }
 fork-mark = Fork
 conversation-title = Title

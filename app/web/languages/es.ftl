@@ -109,6 +109,7 @@ nothing-found = No se encontró nada.
 nothing-archived = No hay nada archivado.
 nothing-listed = Aquí aparecerán sus conversaciones.
 show-earlier = Mostrar anteriores
+show-earlier-messages = Mostrar mensajes anteriores
 actions-for = Acciones para { $title }
 fork-mark = Bifurcación
 conversation-title = Título

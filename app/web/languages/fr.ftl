@@ -109,6 +109,7 @@ nothing-found = Rien n’a été trouvé.
 nothing-archived = Rien n’est archivé.
 nothing-listed = Vos conversations apparaîtront ici.
 show-earlier = Afficher les précédentes
+show-earlier-messages = Afficher les messages précédents
 actions-for = Actions pour { $title }
 fork-mark = Bifurcation
 conversation-title = Titre

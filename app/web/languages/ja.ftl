@@ -109,6 +109,7 @@ nothing-found = 見つかりませんでした。
 nothing-archived = アーカイブはありません。
 nothing-listed = ここに会話が表示されます。
 show-earlier = 以前の会話を表示
+show-earlier-messages = 以前のメッセージを表示
 actions-for = { $title } の操作
 fork-mark = 分岐
 conversation-title = タイトル
