@@ -1,4 +1,4 @@
-// The search of the guide, and its diagrams. What the search looks through is loaded when it is opened first.
+// The search of the guide, its list of pages and its diagrams. What the search looks through is loaded when it is opened first.
 
 /** @typedef {{name: string, title: string, sections: [id: string, heading: string, text: string][]}} Page */
 /** @typedef {{page: Page, id: string, heading: string, text: string, score: number}} Found */
@@ -26,6 +26,10 @@ dialog.addEventListener("click", (event) => {
   // A link to a section of this page loads nothing.
   if (event.target instanceof Element && event.target.closest("a")) dialog.close();
 });
+
+// The page that is read, in the long list of all.
+const current = /** @type {HTMLElement | null} */ (document.querySelector("#pages [aria-current]"));
+document.getElementById("pages")?.scrollTo(0, (current?.offsetTop ?? 0) - innerHeight / 2);
 
 const diagrams = /** @type {NodeListOf<HTMLPreElement>} */ (document.querySelectorAll("pre:has(> .language-mermaid)"));
 if (diagrams.length > 0) {
