@@ -1,4 +1,4 @@
-"""What surrounds a chat: keys, the context meter, what was said elsewhere, conversations that are very long."""
+"""What surrounds a chat: keys, the context meter, what was said elsewhere, very long conversations."""
 
 import json
 import re
@@ -103,9 +103,10 @@ _DRAW = """async (count) => {
   const { ConversationPane } = await import("/assets/chat/pane.js");
   const turns = Array.from({ length: count }, (_, index) => {
     const run = Object.assign(new RunState(`run-${index}`), { done: true, finishReason: "stop" });
-    const content = `Answer **${index}**.\\n\\n- one\\n- two\\n\\n\\`\\`\\`python\\nprint(${index})\\n\\`\\`\\`\\n`;
+    const content = `Answer **${index}**.\\n\\n- one\\n- two\\n\\n~~~python\\nprint(${index})\\n~~~\\n`;
     run.addStoredMessage({ type: "assistant_message", content, messageId: `m-${index}` });
-    return { runId: run.runId, question: `Question ${index}`, run, costUsd: "0.001", graphId: "messages:assistant" };
+    const graphId = "messages:assistant";
+    return { runId: run.runId, question: `Question ${index}`, run, costUsd: "0.001", graphId };
   });
   const conversation = { key: "long", turns, branches: [], open: [], context: null };
   const graphs = { graphs: [], graphId: null };
@@ -113,9 +114,10 @@ _DRAW = """async (count) => {
   const place = document.querySelector("#app");
   render(null, place);
   const actions = { nameOfAgent: (graphId) => graphId, send: null };
-  const given = { conversation, graphs, attachments, actions, choices: null, head: () => null, listKeys: null };
+  const nothing = { choices: null, listKeys: null, draftName: null, problem: "", announcement: "" };
+  const given = { ...nothing, conversation, graphs, attachments, actions, head: () => null };
   window.draw = () => render(
-    html`<div class="chat"><nav></nav><${ConversationPane} ...${given} draftName=${null} problem="" announcement="" /></div>`,
+    html`<div class="chat"><nav></nav><${ConversationPane} ...${given} /></div>`,
     place,
   );
   window.draw();

@@ -208,7 +208,8 @@ _SILENT = """async () => {
     asked.push(new URL(url).searchParams.get("after"));
     const text = answers[asked.length - 1];
     if (text === null) throw new TypeError("There is no network.");
-    return new Response(new ReadableStream({ start: (stream) => stream.enqueue(new TextEncoder().encode(text)) }));
+    const start = (stream) => stream.enqueue(new TextEncoder().encode(text));
+    return new Response(new ReadableStream({ start }));
   };
   const back = () => dispatchEvent(new Event("online"));
   return new Promise((resolve) => {
