@@ -5,6 +5,7 @@
 import { ApiError, apiPath, get, post } from "../api.js";
 import { useEffect, useReducer, useRef, useState } from "../html.js";
 import { t } from "../languages.js";
+import { whenBack } from "../parts/presence.js";
 import { Conversation, newKey } from "./conversation.js";
 import { rendered } from "./markdown.js";
 import { apiProblem, runProblem } from "./messages.js";
@@ -132,7 +133,12 @@ export function useShown({ onRunEnd, onLoad }, first) {
   };
   useEffect(() => {
     show(first());
-    return () => current.current.conversation?.close();
+    // Without an answer nothing is new.
+    const leave = whenBack(() => void current.current.conversation?.catchUp().catch(() => {}));
+    return () => {
+      leave();
+      current.current.conversation?.close();
+    };
   }, []);
   return { conversation: current.current.conversation, announcement, show };
 }

@@ -109,6 +109,7 @@ nothing-found = No se encontró nada.
 nothing-archived = No hay nada archivado.
 nothing-listed = Aquí aparecerán sus conversaciones.
 show-earlier = Mostrar anteriores
+show-earlier-messages = Mostrar mensajes anteriores
 actions-for = Acciones para { $title }
 fork-mark = Bifurcación
 conversation-title = Título
@@ -212,6 +213,9 @@ message = Mensaje
 message-placeholder = Escriba un mensaje
 message-placeholder-running = Envíe un mensaje al agente en curso
 composer-hint = Intro envía, Mayús+Intro empieza una línea nueva
+key-new-line = Empezar una línea nueva
+keys = Teclas
+context-title = Se usa el { $share } del contexto: { $used } de { $window } tokens
 send = Enviar
 stop = Detener
 stop-at-once = Detener ya
@@ -274,6 +278,8 @@ input-tokens = Tokens de entrada
 cache-reads = Leídos de la caché
 cache-writes = Escritos en la caché
 output-tokens = Tokens de salida
+context = Contexto
+context-of = { $used } de { $window } tokens
 
 ## Files
 
