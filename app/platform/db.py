@@ -152,6 +152,8 @@ class Database:
         self._engine = connector.engine(
             pool_size=pool_size,
             max_overflow=0,
+            # The connection that was used last: it has not been idle, and has prepared most statements.
+            pool_use_lifo=True,
             pool_timeout=_STATEMENT_S,
             json_serializer=dump_json,
             json_deserializer=load_json,
