@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-_PROCESSES: Final = 32
+from app.cli.processes.options import MOST_PROCESSES
+
 _NUMBER_BYTES: Final = 8
 PATIENCE_S: Final = 0.005
 """How long a connection waits for a process whose turn it is: that may be busy, or stand still."""
@@ -27,7 +28,7 @@ class SharedListener(socket.socket):
         self._seen, self._since = 0, 0.0
         """All that were accepted when the connection that waits now was first seen, and when that was."""
         with file.open("a+b") as opened:
-            opened.truncate(_PROCESSES * _NUMBER_BYTES)
+            opened.truncate(MOST_PROCESSES * _NUMBER_BYTES)
             # 0 of a process that does not accept.
             self._accepted = memoryview(mmap.mmap(opened.fileno(), 0)).cast("Q")
 
