@@ -44,8 +44,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     signal.default_int_handler(number, frame)
 
 
-# In place of the default handler a runner of asyncio sets one with its task. A server that a fixture opens
-# restores that one for good, and each look at the handler then formats the task's result: all of its services.
+# In place of the default handler a runner of asyncio sets one with its task. A server of a fixture restores
+# that one for good, and each look at the handler then formats the result of the task: all services.
 signal.signal(signal.SIGINT, _interrupt)
 
 
