@@ -105,8 +105,9 @@ def minutes(moment: datetime | None) -> str:
 
 
 def print_words(console: Console, text: str, *, style: str | None = None) -> None:
-    """Print a line that is broken between words on a terminal; a program gets it whole."""
-    console.print(text, style=style, markup=False, soft_wrap=not console.is_terminal)
+    """Print a line that is broken between words on a terminal or in a picture; a program gets it whole."""
+    is_for_people = console.is_terminal or console.record
+    console.print(text, style=style, markup=False, soft_wrap=not is_for_people)
 
 
 def working(what: str) -> Status:

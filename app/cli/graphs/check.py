@@ -69,7 +69,7 @@ def check_graphs(settings: Settings, console: Console, graph: str | None, *, as_
         print_words(console, f"{len(loaded)} graphs load: {', '.join(each.id for each in loaded)}")
         return not problems
     for found in loaded:
-        console.print(f"{found.id} loads, with {len(found.all_rules)} rules.", soft_wrap=True)
+        print_words(console, f"{found.id} loads. Rules: {len(found.all_rules)}.")
         for rule in found.all_rules:
             print_words(console, _described(found, rule))
     return True
