@@ -111,7 +111,8 @@ class Http1Transport(httpx2.AsyncBaseTransport):
                 )
         except TimeoutError as error:
             raise httpx2.ConnectTimeout(str(error), request=request) from error
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
+            # The latter for what cannot be the name of a host.
             raise httpx2.ConnectError(str(error), request=request) from error
         return connection
 

@@ -290,8 +290,9 @@ async def test_a_header_is_one_line(header: str) -> None:
             await caller.transport.handle_async_request(request)
 
 
-async def test_a_port_that_nothing_listens_on_is_an_error_of_the_connection() -> None:
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://a..b/", f"https://{'a' * 64}.example/"])
+async def test_where_nothing_can_listen_is_an_error_of_the_connection(url: str) -> None:
     async with calling() as caller:
-        caller.url = "http://127.0.0.1:1/"
+        caller.url = url
         with pytest.raises(httpx2.ConnectError):
             await caller.send()
