@@ -76,7 +76,7 @@ async def calling(
     tls = authority and ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     if authority and tls:
         tls.load_cert_chain(authority.certificate("localhost"))
-    context = ssl.create_default_context(cafile=authority and authority.file)
+    context = ssl.create_default_context(cafile=authority.file if authority else None)
     caller = Caller(Http1Transport(context, kept=kept, idle_s=idle_s), "")
     caller.reads.set()
     server = await asyncio.start_server(caller.serve, "127.0.0.1", 0, ssl=tls)
