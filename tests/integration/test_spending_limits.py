@@ -78,10 +78,11 @@ def as_dear_as_it_may_be(request: ApiRequest) -> Reply:
 async def a_process(
     url: str, provider_url: str, directory: Path, *, delivers: bool = True, held_wait_s: float = 0.1
 ) -> AsyncIterator[BilledGateway]:
-    opened = {"delivers": delivers, "held_wait_s": held_wait_s}
     async with (
         an_open_database(url) as database,
-        a_billed_gateway(database, provider_url, directory, **opened) as process,
+        a_billed_gateway(
+            database, provider_url, directory, delivers=delivers, held_wait_s=held_wait_s
+        ) as process,
     ):
         yield process
 

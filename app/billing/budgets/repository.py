@@ -187,7 +187,13 @@ async def budgets_left(tx: Transaction, run: RunKey, now: datetime) -> Sequence[
     """
     given = {"account_id": run.account_id, "run_id": run.run_id, "now": now}
     rows = await tx.execute(_LEFT, given)
-    return [BudgetLeft(*row[:-2], Amount(row.held_credits, row.held_tokens)) for row in rows]
+    return [
+        BudgetLeft(
+            *(row.id, row.mode, row.is_whole, row.resets_at, row.credits, row.tokens),
+            held=Amount(row.held_credits, row.held_tokens),
+        )
+        for row in rows
+    ]
 
 
 async def mark_refusing(tx: Transaction, run: RunKey, needed: Amount, now: datetime) -> None:

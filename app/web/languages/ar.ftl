@@ -277,6 +277,7 @@ diagram-large = تكبير
 diagram-large-of = تكبير هذا المخطط
 diagram-unreadable = يبقى هذا المخطط كودًا: فيه ما لا يمكن رسمه هنا.
 diagram-too-large = يبقى هذا المخطط كودًا: إنه كبير جدًا.
+diagram-failed = يبقى هذا المخطط كودًا: تعذر رسمه.
 details-of-answer = تفاصيل هذه الإجابة
 time = المدة
 model-calls = استدعاءات النموذج

@@ -269,6 +269,7 @@ diagram-large = Vergrößern
 diagram-large-of = Dieses Diagramm vergrößern
 diagram-unreadable = Dieses Diagramm bleibt Code: Es enthält etwas, das hier nicht gezeichnet werden kann.
 diagram-too-large = Dieses Diagramm bleibt Code: Es ist zu groß.
+diagram-failed = Dieses Diagramm bleibt Code: Es konnte nicht gezeichnet werden.
 details-of-answer = Einzelheiten dieser Antwort
 time = Dauer
 model-calls = Modellaufrufe

@@ -272,6 +272,7 @@ diagram-large = Enlarge
 diagram-large-of = Enlarge this diagram
 diagram-unreadable = This diagram stays code: it has something that cannot be drawn here.
 diagram-too-large = This diagram stays code: it is too large.
+diagram-failed = This diagram stays code: it could not be drawn.
 details-of-answer = Details of this answer
 time = Time
 model-calls = Model calls

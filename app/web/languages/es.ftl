@@ -271,6 +271,7 @@ diagram-large = Ampliar
 diagram-large-of = Ampliar este diagrama
 diagram-unreadable = Este diagrama se queda como código: contiene algo que no se puede dibujar aquí.
 diagram-too-large = Este diagrama se queda como código: es demasiado grande.
+diagram-failed = Este diagrama se queda como código: no se pudo dibujar.
 details-of-answer = Detalles de esta respuesta
 time = Tiempo
 model-calls = Llamadas al modelo

@@ -271,6 +271,7 @@ diagram-large = Agrandir
 diagram-large-of = Agrandir ce diagramme
 diagram-unreadable = Ce diagramme reste du code : il contient quelque chose qui ne peut pas être dessiné ici.
 diagram-too-large = Ce diagramme reste du code : il est trop grand.
+diagram-failed = Ce diagramme reste du code : il n’a pas pu être dessiné.
 details-of-answer = Détails de cette réponse
 time = Durée
 model-calls = Appels du modèle

@@ -267,6 +267,7 @@ diagram-large = 拡大
 diagram-large-of = この図を拡大
 diagram-unreadable = この図はコードのまま表示します。ここでは描画できない要素があります。
 diagram-too-large = この図はコードのまま表示します。大きすぎます。
+diagram-failed = この図はコードのまま表示します。描画できませんでした。
 details-of-answer = この回答の詳細
 time = 時間
 model-calls = モデルの呼び出し
