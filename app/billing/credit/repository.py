@@ -129,7 +129,7 @@ async def resize_reservation(
         "now": now,
     }
     row = (await tx.execute(_RESIZE_RESERVATION, parameters)).one_or_none()
-    return None if row is None else Spendable(*row)
+    return None if row is None else Spendable(row.credits, row.has_budgets, row.has_due, row.held)
 
 
 _RELEASE = text("SELECT release_credit(:account_id, :run_id)")
