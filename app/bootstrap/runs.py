@@ -32,7 +32,6 @@ from app.runs.dispatch.places import Places
 from app.runs.dispatch.port import Dispatcher
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import Worker
-from app.runs.execution import RunWorker
 from app.runs.external.service import ExternalRuns
 from app.runs.external.starting import UnqueuedRuns
 from app.runs.intake.planning import RunPlanning
@@ -50,6 +49,7 @@ from app.runs.service import RunService, do_nothing
 from app.runs.starting import RunStarter
 from app.runs.supervisor import RunSupervisor
 from app.runs.titling.service import Titles
+from app.runs.worker import RunWorker
 from app.tools.extensions.loading import Extensions
 
 

@@ -28,8 +28,8 @@ from app.runs.dispatch.places import Places
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.tracing import traced_plan
 from app.runs.evidence.recorder import EvidenceRecorder
-from app.runs.execution import RunWorker
 from app.runs.waits.live import RunWaits
+from app.runs.worker import RunWorker
 from app.streams.port import EventLog
 
 log = structlog.get_logger(__name__)

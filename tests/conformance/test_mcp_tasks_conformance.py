@@ -6,11 +6,9 @@ from typing import Final
 
 import pytest
 
-from app.simulator.script import Reply, Text
 from tests.conformance.keyed import with_key
 from tests.conformance.newer_node import run_package
-from tests.conformance.test_mcp_conformance import GRAPH, PROGRAM, a_key
-from tests.e2e.agents import MESSAGES
+from tests.conformance.test_mcp_conformance import PROGRAM, a_key, a_world
 from tests.e2e.stories import WorldOf
 
 pytestmark = pytest.mark.long
@@ -32,11 +30,7 @@ APPLY: Final = {
 async def test_all_that_applies_to_tasks_is_as_the_extension_has_it(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
-    graphs = tmp_path / "graphs"
-    graphs.mkdir()
-    (graphs / "first.md").write_text(GRAPH)
-    replies = Reply([Text("Hello.")])
-    world = await world_of(lambda _: replies, agent=MESSAGES, RUNTALLY_GRAPHS_DIR=graphs)
+    world = await a_world(world_of, tmp_path)
     results = tmp_path / "results"
     # They are on no revision's list.
     options = ["--spec-version", "2026-07-28", "--force", "--output-dir", str(results)]

@@ -44,13 +44,13 @@ from app.runs.dispatch.insertion.repository import insert_run
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.places import Places
 from app.runs.dispatch.queue import RunQueue
-from app.runs.execution import RunWorker
 from app.runs.records import NewRun, RunRecord
 from app.runs.repository import find_run
 from app.runs.requests.attachments import DEFAULT_RULES
 from app.runs.requests.codec import RequestCodec
 from app.runs.requeueing.repository import requeue_run
 from app.runs.supervisor import RunSupervisor
+from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
