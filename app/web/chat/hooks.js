@@ -133,8 +133,14 @@ export function useShown({ onRunEnd, onLoad }, first) {
   };
   useEffect(() => {
     show(first());
-    // Without an answer nothing is new.
-    const leave = whenBack(() => void current.current.conversation?.catchUp().catch(() => {}));
+    const leave = whenBack(async () => {
+      try {
+        await current.current.conversation?.catchUp();
+      } catch (error) {
+        // Without an answer nothing is new.
+        if (!(error instanceof ApiError)) throw error;
+      }
+    });
     return () => {
       leave();
       current.current.conversation?.close();
