@@ -13,10 +13,11 @@ import subprocess
 import sys
 import time
 import venv
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -84,9 +85,10 @@ class _Program:
             (directory / name).write_text(text, "utf-8")
 
 
-def _litellm(model_url: str) -> _Program:
+def _litellm(model_url: str, router: Mapping[str, Any]) -> _Program:
     parameters = {"model": f"anthropic/{MODEL}", "api_base": model_url, "api_key": "simulated"}
-    config = {"model_list": [{"model_name": MODEL, "litellm_params": parameters}]}
+    models = [{"model_name": MODEL, "litellm_params": parameters}]
+    config = {"model_list": models, "router_settings": dict(router)}
     return _Program(
         ("litellm[proxy]",),
         ("litellm", "--config", "config.yaml", "--telemetry", "False", "--host", "127.0.0.1"),
@@ -107,25 +109,34 @@ def _langgraph() -> _Program:
 
 
 @asynccontextmanager
-async def _running(
+async def _installed(
     program: _Program, directory: Path, environment: Mapping[str, str]
 ) -> AsyncIterator[tuple[str, psutil.Process]]:
     programs = await program.installed()
     program.write(directory)
-    port = free_port()
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    command = (str(programs / program.command[0]), *program.command[1:], "--port", str(port))
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    async with running(command, directory, {"PATH": path, **environment}, url + program.ready_path) as server:
+        yield url, server
+
+
+@asynccontextmanager
+async def running(
+    command: Sequence[str], directory: Path, environment: Mapping[str, str], ready_url: str
+) -> AsyncIterator[psutil.Process]:
+    """A server that has started, and logs to the directory; raises `PeerFailed`."""
     with (directory / "log").open("wb") as log:
         server = psutil.Popen(
-            [programs / program.command[0], *program.command[1:], "--port", str(port)],
+            command,
             cwd=directory,
-            env={"PATH": path, "HOME": str(directory), **environment},
+            env={"PATH": os.environ["PATH"], "HOME": str(directory), **environment},
             stdout=log,
             stderr=log,
         )
     try:
-        url = f"http://127.0.0.1:{port}"
-        await _until_ready(server, url + program.ready_path)
-        yield url, server
+        await _until_ready(server, ready_url)
+        yield server
     finally:
         with contextlib.suppress(psutil.NoSuchProcess):
             for each in [*server.children(recursive=True), server]:
@@ -148,16 +159,22 @@ async def _until_ready(server: psutil.Popen, url: str) -> None:
 
 
 @asynccontextmanager
-async def _gateway(model_url: str, directory: Path) -> AsyncIterator[Peer]:
+async def litellm_proxy(
+    model_url: str, directory: Path, **router: Any
+) -> AsyncIterator[tuple[str, psutil.Process]]:
+    """LiteLLM's proxy with these settings of its router; raises `PeerFailed`."""
     environment = {
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         # On loopback, for a scripted model.
         "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
     }
-    async with (
-        _running(_litellm(model_url), directory, environment) as (url, process),
-        streamed(url) as run,
-    ):
+    async with _installed(_litellm(model_url, router), directory, environment) as server:
+        yield server
+
+
+@asynccontextmanager
+async def _gateway(model_url: str, directory: Path) -> AsyncIterator[Peer]:
+    async with litellm_proxy(model_url, directory) as (url, process), streamed(url) as run:
         yield Peer(run, process)
 
 
@@ -170,7 +187,7 @@ async def _graph_server(model_url: str, directory: Path) -> AsyncIterator[Peer]:
         "LANGGRAPH_CLI_NO_ANALYTICS": "1",
     }
     async with (
-        _running(_langgraph(), directory, environment) as (url, process),
+        _installed(_langgraph(), directory, environment) as (url, process),
         client(url, "none") as http,
     ):
         yield Peer(lambda _: _graph_run(http), process)

@@ -179,8 +179,11 @@ async def posted(
     return Times(first, time.perf_counter())
 
 
-def called(http: httpx.AsyncClient, tools: int) -> Run:
-    """A streamed message for a client's own agent, of which each place has its session."""
+def called(http: httpx.AsyncClient, tools: int = 2, *, path: str = "/anthropic/v1/messages") -> Run:
+    """A streamed message for a client's own agent, of which each place has its session.
+
+    Raises `RunFailed` if it is refused.
+    """
     schema = {"type": "object", "properties": {"city": {"type": "string", "description": "In English."}}}
     offered = [
         {"name": f"look_up_{number}", "description": "Looks up a city. " * 60, "input_schema": schema}
@@ -198,7 +201,7 @@ def called(http: httpx.AsyncClient, tools: int) -> Run:
     async def run(place: int) -> Times:
         first, received = 0.0, bytearray()
         session = {"x-claude-code-session-id": f"benchmark-{tools}-{place}"}
-        async with http.stream("POST", "/anthropic/v1/messages", json=body, headers=session) as response:
+        async with http.stream("POST", path, json=body, headers=session) as response:
             async for chunk in response.aiter_raw():
                 first = first or time.perf_counter()
                 received += chunk

@@ -80,7 +80,7 @@ Priority: TypeAlias = Literal["now", "next", "later"]
 """When a running agent gets a message; see docs/api/control.md."""
 
 GroupBy: TypeAlias = str
-"""`hour`, `day`, `model`, `graph`, `key`, `account`, `endUser`, or `tag:` and the name of a tag."""
+"""`hour`, `day`, `model`, `graph`, `provider`, `key`, `account`, `endUser`, or `tag:` and a tag's name."""
 
 
 class DecisionOptions(TypedDict, total=False):

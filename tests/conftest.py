@@ -4,12 +4,14 @@ import asyncio
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from uuid import uuid4
 
@@ -36,6 +38,15 @@ MEMORY_BYTES = 2 * 2**30
 # How long an example takes says more of the machine than of the code.
 hypothesis.settings.register_profile("runtally", deadline=None)
 hypothesis.settings.load_profile("runtally")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    signal.default_int_handler(number, frame)
+
+
+# In place of the default handler a runner of asyncio sets one with its task. A server of a fixture restores
+# that one for good, and each look at the handler then formats the result of the task: all services.
+signal.signal(signal.SIGINT, _interrupt)
 
 
 # The default ones show all variables, which takes seconds of CPU for each exception.

@@ -37,13 +37,13 @@ from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
-from app.platform.addresses import AddressPolicy
 from app.platform.clock.clock import Clock
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.metrics.egress import EgressMetrics
 from app.platform.metrics.gateway import GatewayMetrics
 from app.platform.settings import Settings
+from app.platform.ssrf_guard import AddressPolicy
 from app.requests.client_tools import shown_name
 from app.requests.messages import Message
 from app.requests.run_request import GraphRunRequest

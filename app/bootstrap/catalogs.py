@@ -23,7 +23,7 @@ from app.graphs.rules.checking import RuledTool
 from app.models.deprecations import announced_ends
 from app.models.file import read_models
 from app.models.registry import ModelRegistry
-from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.families import KnownNames
 from app.platform.metrics.server import ServerMetrics
 from app.platform.settings import Settings, SettingsError
 from app.runs.planner import RunPlanner

@@ -117,7 +117,7 @@ async def open_infrastructure(
         database, journal, planner.prices, telemetry=telemetry, metrics=metrics, stack=stack
     )
     clock, lease = await open_clock(database), open_lease(settings)
-    ledger, objects = CreditLedger(database, clock), open_objects(settings, database)
+    ledger, objects = CreditLedger(database, clock), open_objects(settings, database, metrics.objects)
     sessions, reports = PostgresSessionStore(database, objects), BillingReports(database)
     workspaces = Workspaces(database, settings.allowed_host_roots, objects)
     schemas, offload = await stack.enter_async_context(open_schema_checker(settings)), Offload()

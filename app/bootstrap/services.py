@@ -47,7 +47,6 @@ from app.platform.read_side import ReadSide
 from app.platform.server.memory import MemoryCeiling
 from app.platform.settings import Settings
 from app.platform.telemetry.service import Telemetry
-from app.runs.abandonment.service import AbandonedRuns
 from app.runs.batches.service import BatchService
 from app.runs.chats import ChatRuns
 from app.runs.client_tools.service import ClientToolRuns
@@ -71,6 +70,7 @@ from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
 from app.runs.stateless.service import StatelessChats
+from app.runs.unanswered_tools.service import AbandonedRuns
 from app.runs.waits.listing.service import AccountCalls
 from app.schedules.rotation import KeyRotation
 from app.schedules.service import ScheduleService

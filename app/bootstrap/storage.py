@@ -14,6 +14,7 @@ from app.billing.receipts.journal import Journal
 from app.errors import Invalid, OperatorError
 from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
+from app.platform.metrics.objects import ObjectMetrics
 from app.platform.objects.service import INSIDE, Objects
 from app.platform.objects.storage import ObjectStorage
 from app.platform.postgres.passwords import PasswordCommand, PasswordFile, PasswordSource
@@ -142,11 +143,12 @@ def _password_of(settings: Settings) -> PasswordSource | None:
     return None
 
 
-def open_objects(settings: Settings, database: Database) -> Objects:
+def open_objects(settings: Settings, database: Database, metrics: ObjectMetrics) -> Objects:
     """Where large contents are; raises `ObjectsNotUsable`."""
     if settings.objects is None:
         return INSIDE
-    return Objects((database, ObjectStorage(settings.objects, settings.objects_key, settings.network)))
+    storage = ObjectStorage(settings.objects, settings.objects_key, settings.network, metrics)
+    return Objects((database, storage))
 
 
 def open_journal(settings: Settings, process_id: UUID) -> Journal:

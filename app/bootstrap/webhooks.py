@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from app.platform.addresses import AddressPolicy
 from app.platform.db import Database
 from app.platform.metrics.webhooks import WebhookMetrics
 from app.platform.settings import Settings
+from app.platform.ssrf_guard import AddressPolicy
 from app.platform.telemetry.service import Telemetry
 from app.webhooks.delivery_worker import DeliveryWorker
 from app.webhooks.sender import WebhookSender

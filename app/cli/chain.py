@@ -15,7 +15,7 @@ from app.billing.chain.verification import verify
 from app.billing.chain.verifier import PublicKeys, read_public_keys
 from app.billing.statements.verification import wrong_statements
 from app.bootstrap.storage import attach_database, open_sealer, open_witness
-from app.cli.terminal import working
+from app.cli.terminal import print_words, working
 from app.errors import Invalid
 from app.platform.settings import Settings
 
@@ -91,9 +91,9 @@ async def verify_database(
         console.print_json(data={"ok": not findings, "summary": found.summary, "findings": findings})
         return not findings
     for line in (*found.summary, *_COVERED):
-        console.print(line, markup=False, soft_wrap=True)
+        print_words(console, line)
     for finding in findings[:_MOST_SHOWN]:
-        console.print(finding, style="red", markup=False, soft_wrap=True)
+        print_words(console, finding, style="red")
     console.print(f"{len(findings)} findings")
     return not findings
 

@@ -1,27 +1,99 @@
 """`runtally run`, `receipts` and `export`: a terminal client of a running server."""
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO, Unpack
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, NamedTuple, Unpack
 
 from rich.console import Console
 
-from app.cli.terminal import print_rows, working
+from app.cli.terminal import minutes, print_rows, print_words, working
 from runtally import AsyncClient, Event, Receipt, TextDelta, ThinkingDelta, UnknownEvent
+from runtally.events import (
+    AssistantFinal,
+    Done,
+    PermissionRequest,
+    PermissionResolved,
+    RunError,
+    RunStarted,
+    Status,
+    Step,
+    ToolCallResult,
+    ToolCallStart,
+)
 from runtally.options import Prompt, RunOptions
 from runtally.protocol.call import Call
 
 _RECEIPT_COLUMNS = {
-    "usage_unit_id": "message",
     "model": "model",
     "input_tokens": "in",
     "output_tokens": "out",
-    "cache_read_tokens": "cache read",
+    "cache_read_tokens": "cached",
     "cost_usd": "cost USD",
-    "charged_credits": "credits",
     "basis": "basis",
 }
 _NEWEST = 50
+_SUBAGENT = "  │"
+_PIECES = re.compile(r"\n|[^\S\n]*[^\s]+|[^\S\n]+")
+"""Line breaks, and words with the spaces before them."""
+
+
+class _Line(NamedTuple):
+    text: str
+    style: str
+
+
+@dataclass(slots=True)
+class EventScreen:
+    """A console with the events of runs, one below the other, in a form for people; text as it streams."""
+
+    console: Console
+    _column: int = field(default=0, init=False)
+    """Where the text of a message continues; 0 if none is shown."""
+    _text_style: str = field(default="", init=False)
+
+    def event(self, event: Event) -> None:
+        """Show an event."""
+        indent = _SUBAGENT if getattr(event, "parent_tool_call_id", None) else " "
+        if isinstance(event, TextDelta):
+            self._text(event.delta, indent=f"{indent} ", style="")
+        elif isinstance(event, ThinkingDelta):
+            self._text(event.delta, indent=f"{indent} ", style="dim")
+        elif not _repeats(event):
+            line = _line_of(event)
+            self.line(f"{indent} {line.text}", style=line.style)
+
+    def line(self, text: str, *, style: str) -> None:
+        """Show a line, below the text of a message."""
+        self.end_text()
+        print_words(self.console, text, style=style)
+
+    def end_text(self) -> None:
+        """What follows begins a line."""
+        if self._column:
+            self.console.print()
+            self._column = 0
+
+    def _text(self, delta: str, *, indent: str, style: str) -> None:
+        """A piece of a streamed text: the console wraps whole texts only."""
+        if style != self._text_style:
+            self.end_text()
+            self._text_style = style
+        if not self._column:
+            delta = delta.lstrip()
+        for piece in _PIECES.findall(delta):
+            shown = "" if piece == "\n" else piece
+            if self._column and (not shown or self._is_full(shown)):
+                self.end_text()
+                shown = shown.lstrip()
+            if shown and not self._column:
+                shown = indent + shown
+            self._column += len(shown)
+            self.console.print(shown, end="", style=style, markup=False, highlight=False, soft_wrap=True)
+
+    def _is_full(self, word: str) -> bool:
+        return word[0].isspace() and self._column + len(word) > self.console.width
 
 
 async def run_graph(console: Console, graph: str, prompt: str, *, as_json: bool = False) -> None:
@@ -57,25 +129,29 @@ async def show_run(
     *,
     as_json: bool = False,
     **options: Unpack[RunOptions],
-) -> str:
-    """Start a run and print its events as they arrive; returns the run's id.
+) -> None:
+    """Start a run and print its events as they arrive.
 
     Raises `RunFailed` for a run that ended without an answer.
     """
+    screen = EventScreen(console)
     async with client.stream(graph, prompt, **options) as stream:
         async for event in stream:
-            for text in _json_lines(event) if as_json else _lines(event):
-                console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
-        if not as_json:
-            console.print()
+            if as_json:
+                console.print(_json_line(event), markup=False, highlight=False, soft_wrap=True)
+            else:
+                screen.event(event)
+        screen.end_text()
         stream.final.raise_for_error()
-        return stream.run_id
 
 
 def print_receipts(console: Console, receipts: Sequence[Receipt]) -> None:
     """Print the receipts as rows."""
     rows = [
-        {title: str(getattr(receipt, name)) for name, title in _RECEIPT_COLUMNS.items()}
+        {
+            "used": minutes(receipt.used_at),
+            **{title: str(getattr(receipt, name)) for name, title in _RECEIPT_COLUMNS.items()},
+        }
         for receipt in receipts
     ]
     print_rows(console, rows, title="Receipts")
@@ -92,19 +168,43 @@ async def _receipts(client: AsyncClient, run_id: str | None) -> list[Receipt]:
     return newest
 
 
-def _json_lines(event: Event) -> Iterator[str]:
+def _json_line(event: Event) -> str:
     data = event.data if isinstance(event, UnknownEvent) else event.model_dump(mode="json", by_alias=True)
     # In ASCII: what a model wrote may contain what a terminal obeys.
-    yield json.dumps(data) + "\n"
+    return json.dumps(data)
 
 
-def _lines(event: Event) -> Iterator[str]:
-    """Format an event for the terminal: text as it streams, anything else on its own line."""
+def _repeats(event: Event) -> bool:
+    """Whether it says what other lines have said."""
+    is_text = isinstance(event, AssistantFinal) and event.structured_output is None
+    return is_text or isinstance(event, Status | Step)
+
+
+def _line_of(event: Event) -> _Line:
+    line = _other(event)
     match event:
-        case TextDelta(delta=delta) | ThinkingDelta(delta=delta):
-            yield delta
-        case UnknownEvent(type=kind, data=data):
-            yield f"\n[{kind}] {json.dumps(data, ensure_ascii=False)}\n"
-        case _:
-            fields = event.model_dump(mode="json", by_alias=True, exclude={"type"}, exclude_none=True)
-            yield f"\n[{event.type}] {json.dumps(fields, ensure_ascii=False)}\n"
+        case RunStarted(run_id=run_id, attempt=attempt, model=model):
+            line = _Line(f"run {run_id}, attempt {attempt}: {model}", "dim")
+        case ToolCallStart(tool_name=name, args=args):
+            line = _Line(f"→ {name} {_json(args)}", "cyan")
+        case ToolCallResult(result=result, is_error=is_error):
+            line = _Line(f"← {_json(result)}", "red" if is_error else "cyan")
+        case PermissionRequest(tool_name=name):
+            line = _Line(f"? {name} needs consent", "yellow")
+        case PermissionResolved(decision=decision):
+            line = _Line(f"! {decision}", "yellow")
+        case RunError(error=error):
+            line = _Line(f"error: {error}", "red")
+        case Done(usage=usage, finish_reason=reason):
+            line = _Line(f"done: {reason}, {usage.prompt_tokens} + {usage.completion_tokens} tokens", "dim")
+    return line
+
+
+def _other(event: Event) -> _Line:
+    data = event.data if isinstance(event, UnknownEvent) else event.model_dump(mode="json", by_alias=True)
+    fields = {name: value for name, value in data.items() if name not in {"type", "at"} and value is not None}
+    return _Line(f"[{event.type}] {_json(fields)}", "dim")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -4,6 +4,7 @@ import json
 import os
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from app.bootstrap.roles import Role
@@ -36,11 +37,10 @@ def show(report: Report, console: Console, *, as_json: bool) -> None:
     if as_json:
         console.out(json.dumps(report.as_json(), indent=2))
         return
-    width = 1 + max((len(check.name) for check in report.checks), default=0)
+    checks = Table.grid(padding=(0, 1))
     for check in report.checks:
-        line = Text(f"{check.status:8}", style=_STYLES[check.status])
-        console.print(
-            line.append(f"{check.name:{width}}", style="bold").append(check.detail, style="default")
-        )
+        status, name = Text(check.status, _STYLES[check.status]), Text(check.name, "bold")
+        checks.add_row(status, name, Text(check.detail, overflow="fold"))
+    console.print(checks)
     if not report.ok:
         console.print("The installation cannot be used as it is.", style="red")

@@ -1,6 +1,7 @@
 """Reports errors of commands as a sentence and an exit code, without a traceback."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -10,7 +11,7 @@ from typing import Any
 import typer
 from typer.models import CommandFunctionType
 
-from app.cli.terminal import Terminal
+from app.cli.terminal import Terminal, print_words
 from app.errors import AppError, Invalid, NotFound, OperatorError, Unauthenticated
 from runtally import errors as client_errors
 
@@ -59,12 +60,12 @@ def explained() -> Iterator[None]:
     except (typer.Exit, typer.BadParameter):
         raise
     except client_errors.RuntallyError as error:
-        stderr.print(str(error), style="red", markup=False)
+        print_words(stderr, str(error), style="red")
         raise typer.Exit(EXIT_USAGE if isinstance(error, _USAGE_OF_CLIENT) else EXIT_FAILED) from error
     except Exception as error:
         if (explanation := _explanation(error)) is None:
             raise
-        stderr.print(explanation, style="red", soft_wrap=True)
+        print_words(stderr, explanation, style="red")
         usage = isinstance(error, Invalid | NotFound | Unauthenticated)
         raise typer.Exit(EXIT_USAGE if usage else EXIT_FAILED) from error
 
@@ -75,6 +76,8 @@ def _explanation(error: Exception) -> str | None:
     from app.platform.db import DatabaseUnavailable, StatementFailed  # noqa: PLC0415
 
     match error:
+        case OSError(errno=errno.ENOSPC):
+            return f"What is printed or stored has no space: {error.strerror}."
         case OperatorError() | StatementFailed():
             return str(error)
         case DatabaseUnavailable(reason=reason) if reason:

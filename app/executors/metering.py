@@ -16,8 +16,8 @@ from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
 from app.billing.reconciliation.calls.counter import CallCounter
+from app.executors.budget_check import HELD_WAIT_S, LEDGER_WAIT_S, BudgetCheck, LedgerTurns
 from app.executors.call_tracing import PricedTracing
-from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck, LedgerTurns
 from app.executors.evidence import AddEvidence, RunEvidence, keep_none
 from app.executors.port import RunContext, RunPlan
 from app.gateway.answer_usage import MessageUsage
@@ -59,6 +59,8 @@ class BilledMetering:
     clock: Clock = field(default_factory=Clock)
     ledger_wait_s: float = LEDGER_WAIT_S
     """How long a call waits for a ledger that does not answer."""
+    held_wait_s: float = HELD_WAIT_S
+    """How long a call waits for what is reserved for other runs."""
     find_profile: Callable[[AccountId], str | None] = lambda _: None
     """The user profile at the provider of an account."""
     find_unpriced: Callable[[AccountId, datetime], Awaitable[Sequence[Receipt]]] | None = None
@@ -87,7 +89,7 @@ class BilledMetering:
                 self.calls.count_refused(message.call.requested_model or message.model)
             self.receipts.void_message(to_fact(message))
 
-        check = CreditCheck(
+        check = BudgetCheck(
             plan,
             receipts=self.receipts,
             ledger=self.ledger,
@@ -102,6 +104,8 @@ class BilledMetering:
             most_cost_of=partial(self._most_cost_of, plan),
             check_credit=check.check,
             spent_budget=lambda: check.spent_budget,
+            is_held=lambda: check.is_held,
+            held_wait_s=self.held_wait_s,
             report_refusal=check.report_refusal,
             release_credit=check.release,
             on_start=on_start,

@@ -110,6 +110,10 @@ class MeteringHooks:
     """A message that was started costs nothing."""
     spent_budget: Callable[[], SpentBudget | None] = lambda: None
     """The budget because of which `check_credit` has refused."""
+    is_held: Callable[[], bool] = lambda: False
+    """Whether `check_credit` has refused because of what is reserved for the calls of other runs."""
+    held_wait_s: float = 0.0
+    """How long a call waits for that."""
     report_refusal: Callable[[], Awaitable[None]] = _report_nothing
     """A call is refused because of that budget."""
     release_credit: Callable[[], Awaitable[bool]] = _has_none

@@ -24,6 +24,7 @@ from app.gateway.prompt_cache.history import PromptHistory
 from app.gateway.web.spec import WebSpec
 from app.gateway.web.uses import WebUses
 from app.ids import MessageId
+from app.platform.background import first_of
 from app.platform.logs.context import Fields, fields_of_context, start_detached
 from app.requests.outcome import SpentBudget
 from app.usage.records import NOTHING_SPENT, Spent
@@ -34,6 +35,8 @@ _NOT_COVERED: frozenset[Refusal | None] = frozenset({"credit", "account_budget"}
 """Refusals of calls that may fit for less than the most they may cost."""
 _MAY_FIT: frozenset[Refusal | None] = _NOT_COVERED | {"budget"}
 """Refusals of calls that may fit once other calls have ended."""
+
+_HELD_RETRY_S = 0.5
 
 GRACE_S = 1.0
 """How long current calls may take to end by themselves once the run has ended."""
@@ -255,15 +258,23 @@ class Channel:
 
     async def _check_credit(self, call: Call) -> Refusal | None:
         # One at a time: each check includes the cost of the calls admitted before.
+        loop = asyncio.get_running_loop()
         async with self._credit_lock:
+            until = loop.time() + self.hooks.held_wait_s
             while True:
                 change = self._change_event
                 refusal = await self._reserve_credit(call)
-                others = any(other.covered for other in self._calls)
-                if refusal not in _MAY_FIT or not others or self._refusal() is not None:
+                if refusal not in _MAY_FIT or self._refusal() is not None:
                     break
-                # Current calls may cost less than was reserved for them.
-                await change.wait()
+                # Current calls, also those of other runs, may cost less than was reserved for them.
+                if any(other.covered for other in self._calls):
+                    await change.wait()
+                elif self.hooks.is_held() and loop.time() < until:
+                    # So that runs do not wait for each other.
+                    await self.hooks.release_credit()
+                    await first_of(change.wait(), timeout_s=_HELD_RETRY_S)
+                else:
+                    break
             call.covered = refusal is None
         return refusal
 

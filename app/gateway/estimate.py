@@ -4,6 +4,7 @@ The maximum is checked against credit and budgets, so it must hold. The estimate
 neither reports nor counts the tokens.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,9 @@ MOST_PARTS = 500_000
 COUNT_TOLERANCE = 50
 COUNT_TOLERANCE_TOKENS = 64
 """The provider calls its count of a prompt an estimate: it may be short by a 50th part and so many tokens."""
+
+_ESCAPED_MARK = re.compile(rb"\\u00(?:31|5f|6[1358cef]|7[24])", re.IGNORECASE)
+"""A character of `cache_control` or `1h` that is written as an escape, which no client has a reason for."""
 
 _HERE = {"text", "content"}
 _EXECUTED_BY_PROVIDER = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp", "advisor")
@@ -192,6 +196,8 @@ def _most_tokens(*, images: int, documents: int) -> int:
 
 def _kind(body: bytes) -> PromptKind:
     """The kind that costs most: if any part is marked, every token may be written to the cache."""
+    if _ESCAPED_MARK.search(body):
+        return "cache_write_1h_tokens"
     if b'"cache_control"' not in body:
         return "input_tokens"
     return "cache_write_1h_tokens" if b'"1h"' in body else "cache_write_5m_tokens"
@@ -230,7 +236,13 @@ def _servers(servers: Any) -> list[Mapping[str, Any]]:
 
 
 def _positive(value: Any, default: int) -> int:
-    return value if type(value) is int and value > 0 else default
+    if type(value) is int and value > 0:
+        return value
+    try:
+        # A provider that is less strict reads a number in `50.0` and `"50"`.
+        return max(default, int(value))
+    except (TypeError, ValueError, OverflowError):
+        return default
 
 
 def _objects(value: Any) -> Iterable[Mapping[str, Any]]:

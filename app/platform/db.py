@@ -72,7 +72,6 @@ UtcDateTime = DateTime(timezone=True)
 Json = JSON
 """`json`, not `jsonb`: it preserves the order of names, so that replays are byte-identical."""
 
-
 UNREADABLE = r"\\u(0000|d[89a-f][0-9a-f]{2})"
 
 
@@ -152,6 +151,7 @@ class Database:
         self._engine = connector.engine(
             pool_size=pool_size,
             max_overflow=0,
+            pool_use_lifo=True,  # The last one has not been idle, and has prepared most statements.
             pool_timeout=_STATEMENT_S,
             json_serializer=dump_json,
             json_deserializer=load_json,

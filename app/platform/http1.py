@@ -18,13 +18,14 @@ PIECE_BYTES: Final = 4096
 """The most that is read at once: some forty events of an answer, which are handled in a millisecond."""
 
 HEAD_BYTES: Final = 100 * 1024
-"""The longest head of an answer."""
+"""The longest head of an answer, and the most that stands between or after the pieces of its body."""
 
 REQUEST_WRITTEN: Final = "http11.send_request_body.complete"
 """What httpx names its trace event for a request that was written completely."""
 
 _BUFFERED_BYTES: Final = 64 * 1024
-"""How much of an answer may wait to be read before the server has to wait, too."""
+"""How much of an answer may wait to be read before the server has to wait, too; also the most of a request
+that is written at once: TLS takes whatever it gets, and does not say when that was sent."""
 
 _SECOND_ADDRESS_S: Final = 0.25
 """After so long without a connection the host's next address is tried as well."""
@@ -110,7 +111,8 @@ class Http1Transport(httpx2.AsyncBaseTransport):
                 )
         except TimeoutError as error:
             raise httpx2.ConnectTimeout(str(error), request=request) from error
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
+            # The latter for what cannot be the name of a host.
             raise httpx2.ConnectError(str(error), request=request) from error
         return connection
 
@@ -145,10 +147,11 @@ class _Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._problem: httpx2.TransportError | None = None
         self._is_write_paused = self._is_read_paused = False
-        self._begin()
+        self._begin(b"")
 
-    def _begin(self) -> None:
-        """Expect an answer."""
+    def _begin(self, request: bytes) -> None:
+        """Expect the answer of a request."""
+        self._unwritten = memoryview(request)
         self._parser = httptools.HttpResponseParser(self)
         # Of a length beside chunks only the chunks count.
         self._parser.set_dangerous_leniencies(lenient_chunked_length=True)
@@ -173,8 +176,8 @@ class _Connection(asyncio.Protocol):
 
     async def send(self, request: httpx2.Request) -> tuple[int, list[tuple[bytes, bytes]]]:
         """Send a request whose body is known; returns status and headers of its answer."""
-        self._begin()
-        self._transport.writelines((_head_of(request), request.content))
+        self._begin(_head_of(request) + request.content)
+        self._write()
         while self._is_write_paused and self._head is None:
             await self._change()
         is_written = not (self._is_write_paused or self._transport.is_closing())
@@ -215,8 +218,14 @@ class _Connection(asyncio.Protocol):
         self._transport.abort()
         self._wake()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def _write(self) -> None:
+        while self._unwritten and not self._is_write_paused:
+            self._transport.write(self._unwritten[:_BUFFERED_BYTES])
+            self._unwritten = self._unwritten[_BUFFERED_BYTES:]
+
+    def connection_made(self, transport: Any) -> None:
         self._transport = transport
+        transport.set_write_buffer_limits(_BUFFERED_BYTES)
 
     def connection_lost(self, exc: Exception | None) -> None:
         named = {name.lower() for name, _ in self._headers}
@@ -229,17 +238,18 @@ class _Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_write_paused = False
+        self._write()
         self._wake()
 
     def data_received(self, data: bytes) -> None:
+        self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(httpx2.RemoteProtocolError(str(error)))
             return
-        self._head_bytes += len(data)
-        if self._head is None and self._head_bytes > HEAD_BYTES:
-            self._fail(httpx2.RemoteProtocolError("the head is too long"))
+        if self._head_bytes > HEAD_BYTES:
+            self._fail(httpx2.RemoteProtocolError("a head is too long"))
         if len(self._body) > _BUFFERED_BYTES and not self._is_read_paused:
             self._is_read_paused = True
             self._transport.pause_reading()
@@ -262,6 +272,7 @@ class _Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._body += body
+        self._head_bytes = 0
 
     def on_message_complete(self) -> None:
         self._is_complete = self._head is not None

@@ -22,7 +22,6 @@ from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Database
 from app.requests.principal import Principal
 from app.requests.run_request import GraphRunRequest, OnDisconnect
-from app.runs.abandonment.service import AbandonedRuns
 from app.runs.commands.records import Decide
 from app.runs.commands.service import RunCommands, RunNotFound
 from app.runs.conversations.service import ConversationNotFound, ConversationService
@@ -32,6 +31,7 @@ from app.runs.repository import existing_runs
 from app.runs.requests.codec import RequestCodec
 from app.runs.requests.posted import MessageOrigin, Posting, RunIdTaken
 from app.runs.service import RunService
+from app.runs.unanswered_tools.service import AbandonedRuns
 
 MESSAGE_ID_CHARS = 200
 """How long the client's id of a message may be."""

@@ -11,6 +11,7 @@ import { Skeleton } from "./chat/agents/first_screen.js";
 import { useAttachments } from "./chat/composer/attachments.js";
 import { useRunChoices } from "./chat/composer/choices.js";
 import { keyOfUrl, linkTo, useConversation, useGraphs, useProblem } from "./chat/hooks.js";
+import { KeyList, useKeys } from "./chat/keys.js";
 import { Head } from "./chat/layout.js";
 import { tellEnd } from "./chat/notices.js";
 import { ConversationPane } from "./chat/pane.js";
@@ -42,13 +43,14 @@ function ChatPage({ who }) {
     },
   });
   const attachments = useAttachments(conversation?.key ?? "");
-  if (conversation === null) return html`<div class="column"><${Skeleton} /></div>`;
-
   const open = (/** @type {string | null} */ key) => {
     errors.clear();
     drawer.hide();
     go(key);
   };
+  const keys = useKeys(() => open(null));
+  if (conversation === null) return html`<div class="column"><${Skeleton} /></div>`;
+
   const listed = sessions.groups.flatMap(({ items }) => items).find(({ stateKey }) => stateKey === conversation.key);
   const title = listed?.title ?? conversation.title;
   const began = (/** @type {string} */ key) => history.replaceState(null, "", linkTo(key));
@@ -78,8 +80,10 @@ function ChatPage({ who }) {
       <${ConversationPane}
         ...${{ conversation, graphs, choices, attachments, head, actions, announcement }}
         draftName=${keyOfUrl() ?? "new"}
+        listKeys=${() => keys.list(true)}
         problem=${errors.problem}
       />
+      ${keys.isListed && html`<${KeyList} close=${() => keys.list(false)} />`}
     </div>
   `;
 }

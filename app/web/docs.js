@@ -1,5 +1,11 @@
 // Shows the OpenAPI document in Swagger UI.
 
+// Its style sheet has dark colours, but does not ask which are wanted.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const followScheme = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", followScheme);
+followScheme();
+
 if (window.SwaggerUIBundle) {
   window.SwaggerUIBundle({
     url: "./openapi.json",

@@ -124,6 +124,7 @@ function Chat({ graph, lastKey, name }) {
     <${ConversationPane}
       ...${{ conversation, graphs, choices: null, attachments, head, actions, announcement }}
       draftName=${null}
+      listKeys=${null}
       problem=${errors.problem}
     />
   `;

@@ -1,11 +1,11 @@
-// The search of the guide. What it looks through is loaded when it is opened first.
+// The search of the guide, its list of pages and its diagrams. What the search looks through is loaded when it is opened first.
 
 /** @typedef {{name: string, title: string, sections: [id: string, heading: string, text: string][]}} Page */
 /** @typedef {{page: Page, id: string, heading: string, text: string, score: number}} Found */
 
 const MOST_FOUND = 20;
 const AROUND = 70;
-const dialog = /** @type {HTMLDialogElement} */ (document.getElementById("search"));
+const dialog = /** @type {HTMLDialogElement} */ (document.getElementById("guide-search"));
 const input = /** @type {HTMLInputElement} */ (dialog.querySelector("input"));
 const notice = /** @type {HTMLElement} */ (dialog.querySelector("p"));
 const list = /** @type {HTMLElement} */ (dialog.querySelector("ol"));
@@ -26,6 +26,15 @@ dialog.addEventListener("click", (event) => {
   // A link to a section of this page loads nothing.
   if (event.target instanceof Element && event.target.closest("a")) dialog.close();
 });
+
+// The page that is read, in the long list of all.
+const current = /** @type {HTMLElement | null} */ (document.querySelector("#pages [aria-current]"));
+document.getElementById("pages")?.scrollTo(0, (current?.offsetTop ?? 0) - innerHeight / 2);
+
+const diagrams = /** @type {NodeListOf<HTMLPreElement>} */ (document.querySelectorAll("pre:has(> .language-mermaid)"));
+if (diagrams.length > 0) {
+  import("./chat/diagrams/diagram.js").then(({ drawDiagram }) => diagrams.forEach(drawDiagram));
+}
 
 async function open() {
   dialog.showModal();

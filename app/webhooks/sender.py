@@ -6,9 +6,9 @@ from http import HTTPStatus
 
 import httpx2
 
-from app.platform.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.platform.network import DIRECT, Network
 from app.platform.outgoing import HttpSender
+from app.platform.ssrf_guard import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.webhooks.message import WebhookMessage
 from app.webhooks.retries import ReceiverResponse, parse_response
 

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from app.errors import Conflict, Invalid, NotFound
 from app.ids import AccountId, new_uuid
-from app.platform.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.platform.db import Database, Reader, Transaction
 from app.platform.pagination import PageRequest
+from app.platform.ssrf_guard import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.webhooks.delivery_repository import find_backlog, name_by_hash_in_deliveries
 from app.webhooks.message import EVENTS, WebhookEvent, WebhookFormat, delivery_id, mint_secret
 from app.webhooks.records import Delivery, DeliveryBacklog, NewWebhook, Webhook

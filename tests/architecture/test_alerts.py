@@ -61,6 +61,14 @@ FIRING: Mapping[str, tuple[dict[str, str], dict[str, str]]] = {
         {},
     ),
     "RuntallyEventLogLag": ({"runtally_event_log_lag_seconds": "11x40"}, {}),
+    "RuntallyObjectsUnavailable": (
+        {'runtally_object_failures_total{instance="a",reason="unavailable"}': "0+1x40"},
+        {"instance": "a", "reason": "unavailable"},
+    ),
+    "RuntallyContentLost": (
+        {'runtally_object_failures_total{instance="a",reason="lost"}': "0x25 1x15"},
+        {"instance": "a", "reason": "lost"},
+    ),
     "RuntallyProviderFailing": (
         {
             'runtally_provider_responses_total{status="529"}': "0+2x40",
@@ -116,6 +124,8 @@ HEALTHY = {
     'runtally_runs_ended_total{error="aborted"}': "0+9x40",
     'runtally_runs_ended_total{error="internal"}': "0x40",
     "runtally_event_log_lag_seconds": "1x40",
+    'runtally_object_failures_total{reason="unavailable"}': "3x40",
+    'runtally_object_failures_total{reason="lost"}': "1x40",
     'runtally_provider_responses_total{status="200"}': "0+8x40",
     'runtally_provider_responses_total{status="400"}': "0+8x40",
     'runtally_provider_ratelimit_remaining{kind="tokens",model="m"}': "20x40",

@@ -93,6 +93,9 @@ async def test_an_unusual_day_is_cut_off_named_and_opened_by_hours(site: Site, w
 async def test_charges_are_split_and_filtered_by_who_used_them(site: Site, weeks: Weeks) -> None:
     async with site.visit(weeks.key, path="/billing") as page:
         sums = page.get_by_role("region", name="Sums by").locator("tbody tr")
+        await page.get_by_role("button", name="Provider", exact=True).click()
+        await sums.filter(has_text="messages").get_by_role("button").click()
+        await expect(page).to_have_url(re.compile("split=graph"))
         await page.get_by_role("button", name="End user").click()
         await expect(sums.filter(has_text="u-2")).to_contain_text("$3.9000")
         await sums.filter(has_text="u-0").get_by_role("button").click()

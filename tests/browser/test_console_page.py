@@ -47,6 +47,7 @@ async def act(
     page: Page, button: str, values: Mapping[str, str] | None = None, *, submit: str | None = None
 ) -> None:
     """Open a dialog, fill in fields by their labels, and do what it is for."""
+    await expect(page.locator(".waiting")).to_have_count(0)  # What loads above a button moves it.
     await page.get_by_role("button", name=button).first.click()
     for label, value in (values or {}).items():
         await dialog(page).get_by_label(label, exact=True).fill(value)

@@ -235,7 +235,19 @@ async def test_work_on_an_answer_has_a_time_limit_and_the_next_is_done(site: Sit
         await page.route("**/assets/slow_worker.js", worker)
         answers: Any = await page.evaluate(_LIMITED)
 
-    assert answers == [None, "b", "c"]
+    assert answers == ["null", "b", "undefined", "c"]
+
+
+@pytest.mark.parametrize("body", [None, "self.onmessage = () => { throw 1 };"])
+async def test_what_cannot_be_drawn_now_is_not_called_too_large(site: Site, body: str | None) -> None:
+    async def worker(route: Route) -> None:
+        await (route.fulfill(content_type="text/javascript", body=body) if body else route.abort())
+
+    async with site.visit() as page:
+        await page.route("**/assets/chat/diagrams/worker.js", worker)
+        said: Any = await page.evaluate(_SAID)
+
+    assert said == "This diagram stays code: it could not be drawn."
 
 
 _DRAWN = """async (source) => {
@@ -280,10 +292,19 @@ _STARTS = (
 _WORKER = """self.onmessage = ({ data }) => {
   self.postMessage("started");
   while (data === "slow");
+  if (data === "fails") throw new Error(data);
   self.postMessage(data);
 };"""
 _LIMITED = """async () => {
   const { withTimeLimit } = await import("/assets/chat/answers/time_limit.js");
   const ask = withTimeLimit(new URL("/assets/slow_worker.js", location.href), 200);
-  return Promise.all(["slow", "b", "c"].map(ask));
+  return (await Promise.all(["slow", "b", "fails", "c"].map(ask))).map(String);
+}"""
+_SAID = """async () => {
+  const { drawDiagram } = await import("/assets/chat/diagrams/diagram.js");
+  const pre = document.createElement("pre");
+  pre.textContent = "graph TD; A-->B";
+  document.body.append(pre);
+  await drawDiagram(pre);
+  return pre.previousElementSibling.textContent;
 }"""

@@ -251,27 +251,30 @@ async def test_a_site_gives_the_chat_its_look_and_another_token_when_one_has_exp
         await expect(page.locator("iframe")).to_have_count(0)
 
 
-async def test_a_token_that_expires_within_an_answer_is_renewed(shop: Shop) -> None:
+async def test_a_token_that_expires_within_an_answer_is_renewed_once_the_site_gives_one(shop: Shop) -> None:
     hold, usual = Hold(index=5), shop.site.model.script
     shop.site.model.script = in_turn(Reply([Text("one two three four five")], hold=hold))
     shop.policy = ""
     # It is accepted for a minute longer: here for five seconds in all, which a busy machine may need before.
     soon = shop.token("cem", exp=int(time.time()) - 55)
     start = shop.program(
-        f"""const tokens = ["{soon}"];
-        window.asked = 0;
-        const token = async () => ((window.asked += 1), tokens.shift() ?? ask());
+        f"""window.asked = 0;
+        const token = async () => {{
+          window.asked += 1;
+          if (window.asked === 2) throw new Error("The site is busy.");
+          return window.asked === 1 ? "{soon}" : ask();
+        }};
         Runtally.embed({{graph: "messages:assistant", open: true, token}});"""
     )
-    async with shop.visit(start, user="cem", complaints=["401"]) as (page, frame):
+    async with shop.visit(start, user="cem", complaints=["401", "the site gives no token"]) as (page, frame):
         await ask(frame, "Count")
         await hold.reached.wait()
         await expect(frame.get_by_text("one two")).to_be_visible()
-        await page.wait_for_function("window.asked === 2")
+        await page.wait_for_function("window.asked === 3")
         hold.until.set()
         await expect(frame.get_by_text("one two three four five", exact=True)).to_be_visible()
         await expect(frame.get_by_role("button", name="Answer again")).to_be_visible()
-        assert await page.evaluate("window.asked") == 2
+        assert await page.evaluate("window.asked") == 3
     shop.site.model.script = usual
 
 
@@ -290,6 +293,17 @@ async def test_what_is_refused_is_said_in_words(shop: Shop, graph: str, token: s
         await expect(frame.get_by_role("alert")).to_contain_text(words)
         await expect(frame.get_by_role("button", name="Try again")).to_be_visible()
         await page.wait_for_function("window.heard.some(([type]) => type === 'error')")
+
+
+async def test_a_site_that_never_answers_is_not_waited_for(shop: Shop) -> None:
+    shop.policy = ""
+    start = shop.program("Runtally.embed({graph: 'messages:assistant', token: () => new Promise(() => {})});")
+    async with shop.visit(start) as (page, frame):
+        await page.clock.install()
+        await page.get_by_role("button", name="Chat").click()
+        await expect(frame.get_by_role("button", name="Close")).to_be_visible()
+        await page.clock.fast_forward(30_000)
+        await expect(frame.get_by_role("alert")).to_contain_text("This site has not signed you in.")
 
 
 async def test_only_the_page_of_the_origin_reaches_the_frame(shop: Shop) -> None:

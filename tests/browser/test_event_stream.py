@@ -84,6 +84,16 @@ async def test_what_cannot_go_on_is_not_tried_again(site: Site, status: int, las
     assert asked == [0, 1]
 
 
+async def test_a_silent_connection_is_left_and_a_page_that_is_back_asks_at_once(site: Site) -> None:
+    async with site.visit() as page:
+        heard, asked, waiting = await page.evaluate(_SILENT)
+
+    # The first one says nothing more, the second one fails, and the page asks again before its pause is over.
+    assert heard == ["there", "1", "lost", "there", "2"]
+    assert asked == ["0", "1", "1"]
+    assert waiting == [45_000]
+
+
 async def test_a_revoked_key_ends_a_stream_and_asks_to_sign_in(site: Site) -> None:
     hold = Hold(index=5)
     site.model.script = in_turn(Reply([Text("one two three four")], hold=hold))
@@ -165,8 +175,8 @@ _FOLLOW = """async (wanted) => {
   const heard = [], pauses = [];
   const { setTimeout } = window;
   window.setTimeout = (next, pause) => {
-    // The page around it has shorter ones of its own.
-    if (!(pause >= 1000)) return setTimeout(next, pause);
+    // The page around it has shorter ones of its own; longer ones are for connections that say nothing.
+    if (!(pause >= 1000 && pause <= 10_000)) return setTimeout(next, pause);
     pauses.push(pause);
     return setTimeout(next);
   };
@@ -174,6 +184,40 @@ _FOLLOW = """async (wanted) => {
     const hear = (what) => {
       // What follows at once belongs to it.
       if (heard.push(what) === wanted) setTimeout(() => resolve([heard, pauses]));
+    };
+    followRun("run", {
+      onEvent: ({ delta }) => hear(delta),
+      onConnection: (isLost) => hear(isLost ? "lost" : "there"),
+      onFailure: ({ code }) => hear(code),
+    });
+  });
+}"""
+
+_SILENT = """async () => {
+  const { followRun } = await import("/assets/runs/event_stream.js");
+  const heard = [], asked = [], waiting = [];
+  let held = null;
+  const { setTimeout } = window;
+  window.setTimeout = (next, pause) => {
+    if (!(pause >= 500)) return setTimeout(next, pause);
+    held = () => waiting.push(pause) && next();
+  };
+  const frame = (id, type) => `id: ${id}\\ndata: {"type":"${type}","delta":"${id}"}\\n\\n`;
+  const answers = [frame(1, "text_delta"), null, frame(2, "done")];
+  window.fetch = async (url) => {
+    asked.push(new URL(url).searchParams.get("after"));
+    const text = answers[asked.length - 1];
+    if (text === null) throw new TypeError("There is no network.");
+    const start = (stream) => stream.enqueue(new TextEncoder().encode(text));
+    return new Response(new ReadableStream({ start }));
+  };
+  const back = () => dispatchEvent(new Event("online"));
+  return new Promise((resolve) => {
+    const hear = (what) => {
+      heard.push(what);
+      if (what === "1") setTimeout(() => (back(), held()));
+      if (what === "lost") setTimeout(back);
+      if (what === "2") setTimeout(() => (back(), resolve([heard, asked, waiting])));
     };
     followRun("run", {
       onEvent: ({ delta }) => hear(delta),

@@ -33,7 +33,25 @@ async def test_a_reader_goes_from_page_to_page_without_a_key(site: Site) -> None
         problems = await accessibility_problems(page)
 
     assert problems == []
-    assert [url for url in requests if not url.startswith(site.world.url) or "search.json" in url] == []
+    assert [
+        url
+        for url in requests
+        if not url.startswith(site.world.url) or "search.json" in url or "diagrams" in url
+    ] == []
+
+
+async def test_diagrams_are_drawn_and_a_section_about_search_is_not_the_search(site: Site) -> None:
+    async with site.visit(path="/docs/guide/api/conversations#search", dark=True) as page:
+        picture = page.get_by_role("img", name="Diagram")
+        await expect(picture).to_have_js_property("complete", True)
+        await expect(page.locator("pre > .language-mermaid")).to_be_hidden()
+        problems = await accessibility_problems(page)
+        await page.get_by_role("link", name="Branches", exact=True).click()
+        await expect(page.get_by_role("link", name="Conversations", exact=True)).to_be_in_viewport()
+        await page.get_by_role("button", name="Search").click()
+        await expect(page.get_by_role("searchbox")).to_be_focused()
+
+    assert problems == []
 
 
 async def test_the_search_finds_sections_and_leads_to_them(site: Site) -> None:

@@ -210,4 +210,6 @@ async def test_every_view_of_runs_fits_and_is_accessible(
             picture = f"runs-{name}-{size[0]}{'-dark' if dark else ''}"
             await page.screenshot(path=f"tests/browser/screenshots/{picture}.png", full_page=True)
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+            if name == "runs":
+                assert await page.locator(".scroll-x").evaluate("it => it.scrollWidth <= it.clientWidth")
             assert await accessibility_problems(page) == [], name

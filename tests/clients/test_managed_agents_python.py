@@ -13,7 +13,7 @@ import pytest
 from anthropic import AsyncAnthropic
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn
-from tests.e2e.agents import MESSAGES, every_agent
+from tests.e2e.agents import MESSAGES, every_agent, every_agent_at_length
 from tests.e2e.office import MAIL, office
 from tests.e2e.office import settings as office_settings
 from tests.e2e.stories import CLOCK, KEY, World, WorldOf
@@ -122,7 +122,7 @@ COLOR: Any = {
 }
 
 
-@every_agent
+@every_agent_at_length
 async def test_a_custom_tool_is_executed_by_the_client(world_of: WorldOf, tmp_path: Path, agent: str) -> None:
     script = in_turn(Reply([Text("Wait."), ToolUse(PICK, {"about": "sky"})]), Reply([Text("Blue.")]))
     world = await world_of(script, agent=agent, **helper_settings(tmp_path))
@@ -160,7 +160,7 @@ async def test_a_custom_tool_is_executed_by_the_client(world_of: WorldOf, tmp_pa
     assert "it is blue" in str(world.simulator.requests[1].tool_results)
 
 
-@every_agent
+@every_agent_at_length
 async def test_a_person_confirms_or_denies_a_call(world_of: WorldOf, tmp_path: Path, agent: str) -> None:
     mails = [ToolUse(MAIL, {"to": "bob@example.org", "text": text}) for text in ("Hello", "Bye")]
     script = in_turn(*(Reply([each]) for each in mails), Reply([Text("As you like.")]))

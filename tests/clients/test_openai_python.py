@@ -21,7 +21,7 @@ from app.simulator.script import (
     in_turn,
     text_of,
 )
-from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, every_agent_at_length
 from tests.e2e.office import MAIL, office
 from tests.e2e.office import settings as office_settings
 from tests.e2e.stories import KEY, World, WorldOf
@@ -124,7 +124,7 @@ PICK_COLOR: Any = {
 }
 
 
-@every_agent
+@every_agent_at_length
 @pytest.mark.parametrize("streams", [False, True])
 async def test_the_client_executes_functions_and_posts_their_results(
     world_of: WorldOf, tmp_path: Path, agent: str, *, streams: bool
@@ -221,7 +221,7 @@ async def test_a_call_that_needs_a_person_ends_the_answer_with_a_link_and_the_ne
     assert len(await all_runs(world)) == 2
 
 
-@every_agent
+@every_agent_at_length
 async def test_an_edit_is_answered_in_a_copy_and_equal_requests_are_runs_of_their_own(
     world_of: WorldOf, agent: str
 ) -> None:

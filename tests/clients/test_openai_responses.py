@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from app.simulator.script import Hold, HttpError, Reply, Text, Thinking, ToolUse, in_turn
 from tests.clients.test_openai_python import a_client, all_runs, echo, heard
-from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, every_agent_at_length
 from tests.e2e.office import MAIL, office
 from tests.e2e.office import settings as office_settings
 from tests.e2e.stories import WorldOf
@@ -89,7 +89,7 @@ async def test_responses_follow_each_other_and_each_run_is_on_the_bill(world_of:
     assert usage.total_tokens == usage.input_tokens + usage.output_tokens > 0
 
 
-@every_agent
+@every_agent_at_length
 @pytest.mark.parametrize("names_previous", [False, True])
 async def test_the_client_executes_functions_and_the_same_run_goes_on(
     world_of: WorldOf, tmp_path: Path, agent: str, *, names_previous: bool
@@ -142,7 +142,7 @@ async def test_the_client_executes_functions_and_the_same_run_goes_on(
     assert [run["status"] for run in await all_runs(world)] == ["succeeded"] * 2
 
 
-@every_agent
+@every_agent_at_length
 @pytest.mark.parametrize("approve", [False, True])
 async def test_a_person_approves_a_call_in_an_item_and_the_same_run_goes_on(
     world_of: WorldOf, tmp_path: Path, agent: str, *, approve: bool

@@ -14,7 +14,7 @@ from tests.e2e.stories import World, WorldOf
 
 pytestmark = pytest.mark.long
 
-_PROGRAM: Final = "@modelcontextprotocol/conformance/dist/index.js"
+PROGRAM: Final = "@modelcontextprotocol/conformance/dist/index.js"
 _BAD: Final = {"FAILURE", "WARNING"}
 
 _TEST_SERVER: Final = "calls tools or prompts that only a server made for these tests has"
@@ -86,6 +86,14 @@ Answer.
 """The tests call the first tool without arguments."""
 
 
+async def a_world(world_of: WorldOf, directory: Path) -> World:
+    """A server with that graph."""
+    (graphs := directory / "graphs").mkdir()
+    (graphs / "first.md").write_text(GRAPH)
+    replies = Reply([Text("Hello.")])
+    return await world_of(lambda _: replies, agent=MESSAGES, RUNTALLY_GRAPHS_DIR=graphs)
+
+
 async def a_key(world: World) -> str:
     """A key for that graph only."""
     wanted = {"name": "conformance", "scopes": ["runs:write", "runs:read"], "graphs": ["messages:first"]}
@@ -99,18 +107,14 @@ async def a_key(world: World) -> str:
 async def test_all_that_applies_is_as_the_protocol_has_it(
     world_of: WorldOf, tmp_path: Path, revision: str
 ) -> None:
-    graphs = tmp_path / "graphs"
-    graphs.mkdir()
-    (graphs / "first.md").write_text(GRAPH)
-    replies = Reply([Text("Hello.")])
-    world = await world_of(lambda _: replies, agent=MESSAGES, RUNTALLY_GRAPHS_DIR=graphs)
+    world = await a_world(world_of, tmp_path)
     results = tmp_path / "results"
     options = ["--spec-version", revision, "--suite", "all", "--output-dir", str(results)]
 
     async with with_key(world.url, await a_key(world)) as url:
         # Its status is 1 if anything fails, also what does not apply.
         printed = await run_package(
-            _PROGRAM, "server", "--url", f"{url}/mcp", *options, statuses=(0, 1), variables={"HOME": "/"}
+            PROGRAM, "server", "--url", f"{url}/mcp", *options, statuses=(0, 1), variables={"HOME": "/"}
         )
 
     bad: dict[str, list[str]] = {}

@@ -156,7 +156,7 @@ class Reader:
 
     async def _is_ready(self, command: str) -> bool:
         if command.startswith("runtally run"):
-            return bool((await self._entered("runtally approvals list")).strip())
+            return "until" in await self._entered("runtally approvals list")
         is_page = command.startswith("node")
         url = f"http://127.0.0.1:{self.page_port}/" if is_page else f"http://127.0.0.1:{self.port}/readyz"
         try:

@@ -94,7 +94,7 @@ async def test_it_goes_on_each_time_the_budget_is_raised_and_pays_for_nothing_ag
     assert "what time?" in str(world.simulator.requests[-1].body["messages"][0])
 
 
-@every_agent
+@every_agent_at_length
 @pytest.mark.parametrize("how", ["denied", "expired"])
 async def test_it_ends_as_without_a_pause_if_the_budget_stays(
     world_of: WorldOf, tmp_path: Path, how: str, database_url: str

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.simulator.script import Reply, Text, text_of
-from tests.e2e.agents import every_agent
+from tests.e2e.agents import every_agent, every_agent_at_length
 from tests.e2e.stories import Heard, World, WorldOf, a_request
 from tests.graph_files import graph_files
 from tests.patience import PATIENCE_S
@@ -81,7 +81,7 @@ async def test_it_ends_when_no_message_has_come(world_of: WorldOf, tmp_path: Pat
     assert_answered(events, "one")
 
 
-@every_agent
+@every_agent_at_length
 @pytest.mark.parametrize("ending", ["cancel", "drain"])
 async def test_whatever_ends_it_its_answer_stays(world_of: WorldOf, tmp_path: Path, ending: str) -> None:
     world = await a_talker(world_of, tmp_path)

@@ -159,7 +159,9 @@ async def test_a_process_is_killed_and_another_takes_its_place_and_every_message
     assert {line["server_process"] for line in command.lines()} == {"supervisor", "1", "2", "3"}
 
 
-async def test_the_bill_of_several_processes_equals_the_wire(migrated_path: Path) -> None:
+async def test_the_bill_of_several_processes_equals_the_wire_and_others_open_nothing_they_share(
+    migrated_path: Path,
+) -> None:
     """Every case of the bill at once; whichever process takes it."""
     responders = {case: make() for case, (make, _, _) in CASES.items()}
 
@@ -171,8 +173,12 @@ async def test_the_bill_of_several_processes_equals_the_wire(migrated_path: Path
 
     async with (
         Simulator(named(MESSAGES, respond)) as simulator,
-        a_command(migrated_path, simulator, 3) as command,
+        a_command(migrated_path, simulator, 2) as command,
     ):
+        relay = next(line["relay"] for line in command.lines() if line["event"] == "server.started")
+        directory = Path(relay).parent
+        sockets = {path.name for path in directory.iterdir() if path.is_socket()}
+        mode = directory.stat().st_mode & 0o777
         await asyncio.gather(*(command.answer(body(case)) for case in CASES))
         async with asyncio.timeout(PATIENCE_S):
             while len(receipts := await command.receipts()) < len(wire(simulator.sent)):
@@ -180,6 +186,9 @@ async def test_the_bill_of_several_processes_equals_the_wire(migrated_path: Path
         sent = list(simulator.sent)
 
     assert bill(receipts) == wire(sent)
+    assert sockets == {"valkey.sock", "1.metrics", "2.metrics"}
+    assert mode == 0o700
+    assert not directory.exists()
 
 
 async def test_nothing_is_left_of_a_command_that_was_killed(migrated_path: Path) -> None:
@@ -236,18 +245,6 @@ async def test_what_prevents_the_start_is_reported_once_and_ends_the_command(mig
     assert log.splitlines()[-1] == (
         b"Server process 1 has ended with status 1 before it could serve; the log has the reason."
     )
-
-
-async def test_other_users_cannot_open_what_the_processes_share(migrated_path: Path) -> None:
-    async with Simulator(echo) as simulator, a_command(migrated_path, simulator, 2) as command:
-        relay = next(line["relay"] for line in command.lines() if line["event"] == "server.started")
-        directory = Path(relay).parent
-        sockets = {path.name for path in directory.iterdir() if path.is_socket()}
-        mode = directory.stat().st_mode & 0o777
-
-    assert sockets == {"valkey.sock", "1.metrics", "2.metrics"}
-    assert mode == 0o700
-    assert not directory.exists()
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from app.simulator.script import Reply, Text, ToolUse, in_turn
-from tests.e2e.agents import MESSAGES, every_agent, without_cli
+from tests.e2e.agents import MESSAGES, every_agent, every_agent_at_length, without_cli
 from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world
 from tests.e2e.test_a_chat_of_the_ai_sdk import says
 from tests.graph_files import graph_files
@@ -81,7 +81,7 @@ async def test_the_run_waits_for_the_answers_and_the_model_gets_them(
     assert world.simulator.requests[0].tool_names == ["AskUserQuestion"]
 
 
-@every_agent
+@every_agent_at_length
 @pytest.mark.parametrize(("timeout_s", "told"), [(0.3, "in time"), (60, "declined")])
 async def test_silence_and_a_refusal_are_errors_that_say_so(
     world_of: WorldOf, tmp_path: Path, timeout_s: float, told: str
@@ -104,7 +104,7 @@ async def test_silence_and_a_refusal_are_errors_that_say_so(
     assert events[-1].data["finishReason"] == "stop"
 
 
-@every_agent
+@every_agent_at_length
 @pytest.mark.parametrize("how", ["cancel", "interrupt"])
 async def test_a_run_that_is_stopped_waits_no_longer(world_of: WorldOf, tmp_path: Path, how: str) -> None:
     world = await world_of(in_turn(asking(COLOR)), **settings(tmp_path))

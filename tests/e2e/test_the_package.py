@@ -46,7 +46,7 @@ _MOST_BYTES_OF_CLIENT = 15_000_000
 
 _SHOWN: list[list[str]] = [
     ["simulated", "URL", "API key", "server.log"],
-    ["[run_started]", "core__get_current_time", "Asia/Tokyo", "[done]", "Receipts", "final"],
+    ["attempt 0", "→ core__get_current_time", "Asia/Tokyo", "done: stop", "Receipts", "final"],
     ["Lisbon, as you have told me."],
     ["needs consent", "! allow", "Table for 2 at 20:00", "Your table is reserved."],
     ["done: stop", "Together: 242 USD"] if which("bwrap") and which("socat") else ["Left out"],

@@ -6,6 +6,8 @@ from typing import Any
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY
 
 MODERN = "2026-07-28"
+WITH_TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+"""What a client of this revision announces that takes tasks for answers."""
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 TOKEN = {"_meta": {"progressToken": "p"}}
 
@@ -14,6 +16,11 @@ def a_call(tool: str, message: str, **params: Any) -> dict[str, Any]:
     """A call of a tool."""
     given = {"name": tool, "arguments": {"message": message}, **params}
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": given}
+
+
+def of_task(method: str, task_id: str, **params: Any) -> dict[str, Any]:
+    """A request about a task."""
+    return {"jsonrpc": "2.0", "id": 2, "method": f"tasks/{method}", "params": {"taskId": task_id, **params}}
 
 
 def modern(message: dict[str, Any], **capabilities: Any) -> dict[str, Any]:
@@ -25,8 +32,8 @@ def modern(message: dict[str, Any], **capabilities: Any) -> dict[str, Any]:
         **params.get("_meta", {}),
     }
     headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": message["method"], **ACCEPT}
-    if "name" in params:
-        headers["Mcp-Name"] = params["name"]
+    if named := params.get("name", params.get("taskId")):
+        headers["Mcp-Name"] = named
     return {"json": {**message, "params": {**params, "_meta": meta}}, "headers": headers}
 
 

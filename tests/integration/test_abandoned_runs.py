@@ -7,10 +7,10 @@ from app.ids import RunId, RunKey, new_uuid
 from app.platform.background import first_of
 from app.platform.db import Database
 from app.requests.principal import Principal
-from app.runs.abandonment.repository import abandoned_runs
-from app.runs.abandonment.service import AbandonedRuns
 from app.runs.records import NewRun
 from app.runs.requests.posted import MessageOrigin
+from app.runs.unanswered_tools.repository import abandoned_runs
+from app.runs.unanswered_tools.service import AbandonedRuns
 from tests.e2e.stories import until
 from tests.factories import a_new_turn, an_unused_database
 from tests.integration.commanded import ended

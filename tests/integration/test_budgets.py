@@ -271,7 +271,7 @@ async def test_budgets_that_are_set_while_messages_are_charged_miss_none(
 
 
 async def test_concurrent_runs_never_hold_more_than_a_budget(account: Account, database_url: str) -> None:
-    """Twenty runs of two processes, and a budget for five calls."""
+    """Twenty runs of two processes, and a budget for five calls. What is held is not used up."""
     await account.limit(scope="endUser", credits=50)
     runs = [await account.run(f"run-{number}", end_user="ann") for number in range(20)]
 
@@ -282,9 +282,20 @@ async def test_concurrent_runs_never_hold_more_than_a_budget(account: Account, d
         )
 
     assert sum(admitted) == 5
+    refused = runs[admitted.index(False)]
+    with pytest.raises(BudgetSpent) as by_holds:
+        await account.ledger.resize_reservation(refused, Amount(10, 0))
+    with pytest.raises(BudgetSpent) as by_what_is_asked:
+        await account.ledger.resize_reservation(refused, Amount(51, 0))
+    assert (by_holds.value.is_held, by_what_is_asked.value.is_held) == (True, False)
     assert (await account.use()).held.credits == 0
     await account.spend(1, end_user="ann")
     assert (await account.use()).held.credits == 50
+    async with account.database.transaction() as tx:
+        accepted = await account.ledger.reserve(tx, refused, 30)
+    assert accepted is not None
+    assert accepted.amount == Amount(1, 1)
+    assert (await account.use()).held.credits == 51
 
 
 async def test_a_run_holds_what_its_last_call_needs_until_it_ends(account: Account) -> None:

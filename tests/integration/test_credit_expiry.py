@@ -12,7 +12,7 @@ from app.billing.budgets.records import Amount
 from app.billing.chain.sums.comparison import wrong_sums
 from app.billing.credit.expiry.service import CreditExpiry
 from app.billing.credit.ledger import CreditLedger, InsufficientCredits, ReferenceTaken
-from app.billing.credit.records import GrantTerms
+from app.billing.credit.records import GrantTerms, Spendable
 from app.errors import Invalid
 from app.ids import RunId, RunKey
 from app.platform.clock.clock import Clock
@@ -103,7 +103,7 @@ async def test_several_processes_enter_an_expiry_once(account: Account, database
         )
 
     assert {credit.balance for credit in credits_} == {0}
-    assert set(spendable) == {0}
+    assert {each and each.credits for each in spendable} == {0}
     assert sorted(await account.expiries()) == [-104, -103, -102, -101, -100]
     assert await account.left() == 0
     await account.assert_sums_hold()
@@ -114,13 +114,15 @@ async def test_nothing_is_reserved_of_what_has_expired(account: Account) -> None
     await account.grant(100)
     run = RunKey(account.key.account_id, RunId("run-1"))
 
-    assert await account.ledger().resize_reservation(run, Amount(40, 0)) == 100
+    before = await account.ledger().resize_reservation(run, Amount(40, 0))
+    assert before == Spendable(100, has_budgets=False, has_due=False)
     async with account.database.transaction() as tx:
         await account.ledger().release(tx, run)
     with pytest.raises(InsufficientCredits):
         async with account.database.transaction() as tx:
             await account.ledger(AT_LATER).reserve(tx, run, 40)
-    assert await account.ledger(AT_LATER).resize_reservation(run, Amount(40, 0)) == 0
+    after = await account.ledger(AT_LATER).resize_reservation(run, Amount(40, 0))
+    assert after == before._replace(credits=0)
     assert await account.expiries() == [-100]
 
 

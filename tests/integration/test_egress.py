@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from app.platform.addresses import AddressPolicy
 from app.platform.metrics.egress import EgressMetrics
 from app.platform.network import DIRECT, Network, Proxy
+from app.platform.ssrf_guard import AddressPolicy
 from app.workspaces.egress.proxy import MAX_CONNECTIONS, Egress, EgressProxy
 from tests.authority import Authority
 from tests.e2e.stories import until

@@ -9,6 +9,7 @@ from pathlib import Path
 import asyncpg
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
 from app.platform.embedded.postgres import DataDirectoryInUse, EmbeddedPostgres, EmbeddedPostgresFailed
 from tests.e2e.stories import until
@@ -17,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 HOLD = """
 import asyncio, signal, sys
 from pathlib import Path
+import structlog
 from app.platform.embedded.postgres import EmbeddedPostgres
 
 async def main():
@@ -24,6 +26,7 @@ async def main():
         print(server.url, flush=True)
         await asyncio.sleep(600)
 
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 # A suite run in the background has this signal switched off, and so would we.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 asyncio.run(main())
@@ -39,12 +42,15 @@ async def query(url: str, statement: str) -> object:
 
 
 async def test_data_survives_a_restart(tmp_path: Path) -> None:
-    async with EmbeddedPostgres.start(tmp_path) as server:
-        await query(server.url, "CREATE TABLE kept AS SELECT 42 AS n")
+    with capture_logs() as logs:
+        async with EmbeddedPostgres.start(tmp_path) as server:
+            await query(server.url, "CREATE TABLE kept AS SELECT 42 AS n")
 
-    async with EmbeddedPostgres.start(tmp_path) as server:
-        assert await query(server.url, "SELECT n FROM kept") == 42
-        assert await query(server.url, "SHOW fsync") == "on"
+        async with EmbeddedPostgres.start(tmp_path) as server:
+            assert await query(server.url, "SELECT n FROM kept") == 42
+            assert await query(server.url, "SHOW fsync") == "on"
+
+    assert [log["event"] for log in logs] == ["database.created"]
 
 
 async def test_it_works_below_a_private_missing_parent_directory(tmp_path: Path) -> None:

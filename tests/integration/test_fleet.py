@@ -18,7 +18,7 @@ from app.doctor.report import Check
 from app.ids import RunId
 from app.platform.db import Database
 from app.platform.metrics.exposition import Exposition
-from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.families import KnownNames
 from app.platform.metrics.registry import MetricsRegistry
 from app.runs.commands.service import RunNotFound
 from app.runs.dispatch.limits import DispatchLimits

@@ -5,12 +5,13 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from pathlib import Path
 
 import httpx2
 import pytest
 
 from app.platform.http1 import HEAD_BYTES, PIECE_BYTES, REQUEST_WRITTEN, Http1Transport
+from tests.authority import Authority
 from tests.patience import PATIENCE_S
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -18,17 +19,35 @@ CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
 LARGE = b"x" * (8 * 1024 * 1024)
 """More than the buffers of two sockets."""
 
-Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
 
 @dataclass(slots=True)
 class Caller:
-    """Calls one server, whose connections it has."""
+    """Calls one server."""
 
     transport: Http1Transport
     url: str
-    connections: asyncio.Queue[Connection]
+    requests: asyncio.Queue[tuple[bytes, asyncio.StreamWriter]] = field(default_factory=asyncio.Queue)
+    """What the server gets: the head of each request, and what answers it."""
+    reads: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set: the server reads bodies, too, before it answers."""
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+                if reads := self.reads.is_set():
+                    await reader.readexactly(length)
+                self.requests.put_nowait((head, writer))
+                await self.reads.wait()
+                while not reads and (piece := await reader.read(length)):
+                    if b"POST" in piece:
+                        self.requests.put_nowait((piece, writer))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
 
     async def send(self, body: bytes = b"hello") -> httpx2.Response:
         async def trace(event: str, _info: object) -> None:
@@ -50,61 +69,60 @@ class Caller:
 
 
 @asynccontextmanager
-async def calling(*, kept: int = 4, idle_s: float = PATIENCE_S) -> AsyncIterator[Caller]:
-    connections, writers = asyncio.Queue[Connection](), list[asyncio.StreamWriter]()
-
-    def connected(*connection: *Connection) -> None:
-        writers.append(connection[1])
-        connections.put_nowait(connection)
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+async def calling(
+    *, kept: int = 4, idle_s: float = PATIENCE_S, authority: Authority | None = None
+) -> AsyncIterator[Caller]:
+    """A caller; with an authority by TLS."""
+    tls = authority and ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    if authority and tls:
+        tls.load_cert_chain(authority.certificate("localhost"))
+    context = ssl.create_default_context(cafile=authority.file if authority else None)
+    caller = Caller(Http1Transport(context, kept=kept, idle_s=idle_s), "")
+    caller.reads.set()
+    server = await asyncio.start_server(caller.serve, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
-    transport = Http1Transport(ssl.create_default_context(), kept=kept, idle_s=idle_s)
+    caller.url = f"{'https' if tls else 'http'}://localhost:{port}/v1?beta=true"
     async with server:
-        async with transport:
-            yield Caller(transport, f"http://127.0.0.1:{port}/v1?beta=true", connections)
-        for writer in writers:
+        async with caller.transport:
+            yield caller
+        for writer in caller.writers:
             writer.transport.abort()
-        await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
-
-
-async def request_of(connection: Connection) -> bytes:
-    """The head of the next request; its body is read too."""
-    reader, _ = connection
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-    await reader.readexactly(length)
-    return head
+        await asyncio.gather(*(writer.wait_closed() for writer in caller.writers), return_exceptions=True)
 
 
 async def answered(caller: Caller, answer: bytes, *, ends: bool = False) -> tuple[int, bytes]:
     """What the caller reads of this answer on a new connection."""
+    earlier = list(caller.writers)
 
     async def serve() -> None:
-        connection = await caller.connections.get()
-        await request_of(connection)
-        connection[1].write(answer)
+        _, writer = await caller.requests.get()
+        assert writer not in earlier
+        writer.write(answer)
         if ends:
-            connection[1].close()
+            writer.close()
 
     read, _ = await asyncio.gather(caller.read(), serve())
     return read
 
 
-async def test_a_connection_is_used_again() -> None:
-    async with calling() as caller:
-        reading = asyncio.create_task(caller.read())
-        connection = await caller.connections.get()
-        head = await request_of(connection)
-        connection[1].write(CHUNKED + b"2\r\nhi\r\n4\r\n you\r\n0\r\n\r\n")
+@pytest.fixture(params=["plain", "tls"])
+def authority(request: pytest.FixtureRequest, tmp_path: Path) -> Authority | None:
+    return Authority(tmp_path) if request.param == "tls" else None
+
+
+async def test_a_connection_is_used_again(authority: Authority | None) -> None:
+    async with calling(authority=authority) as caller:
+        reading = asyncio.create_task(caller.read(LARGE))
+        head, writer = await caller.requests.get()
+        writer.write(CHUNKED + b"2\r\nhi\r\n4\r\n you\r\n0\r\n\r\n")
         assert await reading == (200, b"hi you")
         again = asyncio.create_task(caller.read())
-        await request_of(connection)
-        connection[1].write(OK + b"content-length: 3\r\n\r\nbye")
+        _, writer = await caller.requests.get()
+        writer.write(OK + b"content-length: 3\r\n\r\nbye")
         assert await again == (200, b"bye")
 
-    assert head.startswith(b"POST /v1?beta=true HTTP/1.1\r\nHost: 127.0.0.1:")
-    assert caller.connections.empty()
+    assert head.startswith(b"POST /v1?beta=true HTTP/1.1\r\nHost: localhost:")
+    assert len(caller.writers) == 1
     assert caller.written == [REQUEST_WRITTEN] * 2
 
 
@@ -141,16 +159,27 @@ async def test_what_breaks_off_is_an_error(answer: bytes) -> None:
             await answered(caller, answer, ends=True)
 
 
+@pytest.mark.parametrize("before", [OK, CHUNKED + b"1\r\n!\r\n0\r\n"])
+async def test_heads_and_trailers_have_a_limit(before: bytes) -> None:
+    async with calling() as caller:
+        sending = asyncio.create_task(caller.read())
+        _, writer = await caller.requests.get()
+        writer.write(before)
+        writer.write(b"x: " + b"y" * 4 * HEAD_BYTES)
+        writer.close()
+        with pytest.raises(httpx2.RemoteProtocolError, match="a head is too long"):
+            await sending
+
+
 async def test_what_has_arrived_is_read_before_the_error() -> None:
     async with calling() as caller:
         sending = asyncio.create_task(caller.send())
-        connection = await caller.connections.get()
-        await request_of(connection)
-        connection[1].write(CHUNKED + b"2\r\nhi\r\n")
+        _, writer = await caller.requests.get()
+        writer.write(CHUNKED + b"2\r\nhi\r\n")
         response = await sending
         pieces = aiter(response.aiter_raw())
         assert await anext(pieces) == b"hi"
-        connection[1].write(b"no size\r\n")
+        writer.write(b"no size\r\n")
         with pytest.raises(httpx2.RemoteProtocolError):
             await anext(pieces)
         await response.aclose()
@@ -159,12 +188,11 @@ async def test_what_has_arrived_is_read_before_the_error() -> None:
 async def test_a_connection_that_its_server_has_closed_is_not_used() -> None:
     async with calling() as caller:
         reading = asyncio.create_task(caller.read())
-        connection = await caller.connections.get()
-        await request_of(connection)
-        connection[1].write(OK + b"content-length: 2\r\n\r\nhi")
+        _, writer = await caller.requests.get()
+        writer.write(OK + b"content-length: 2\r\n\r\nhi")
         await reading
         # Its end is in the socket, where the event loop has not looked yet.
-        connection[1].transport.abort()
+        writer.transport.abort()
         assert await answered(caller, OK + b"content-length: 3\r\n\r\nbye") == (200, b"bye")
 
     assert caller.written == [REQUEST_WRITTEN] * 2
@@ -187,10 +215,9 @@ async def test_connections_are_not_kept_for_longer(kept: int, idle_s: float) -> 
 async def test_a_reader_that_is_slow_slows_the_server_down() -> None:
     async with calling() as caller:
         sending = asyncio.create_task(caller.send())
-        connection = await caller.connections.get()
-        await request_of(connection)
-        connection[1].write(OK + b"content-length: %d\r\n\r\n" % len(LARGE) + LARGE)
-        draining = asyncio.create_task(connection[1].drain())
+        _, writer = await caller.requests.get()
+        writer.write(OK + b"content-length: %d\r\n\r\n" % len(LARGE) + LARGE)
+        draining = asyncio.create_task(writer.drain())
         response = await sending
         pieces = aiter(response.aiter_raw())
         first = await anext(pieces)
@@ -208,40 +235,51 @@ async def test_a_reader_that_is_slow_slows_the_server_down() -> None:
 async def test_an_answer_that_has_arrived_need_not_be_read() -> None:
     async with calling() as caller:
         sending = asyncio.create_task(caller.send())
-        connection = await caller.connections.get()
-        await request_of(connection)
-        connection[1].write(OK + b"content-length: 100000\r\n\r\n" + LARGE[:100_000])
+        _, writer = await caller.requests.get()
+        writer.write(OK + b"content-length: 100000\r\n\r\n" + LARGE[:100_000])
         await (await sending).aclose()
         assert await answered(caller, OK + b"content-length: 3\r\n\r\nbye") == (200, b"bye")
 
 
-async def test_an_answer_may_come_before_the_request_was_written() -> None:
-    async with calling() as caller:
+async def test_an_answer_may_come_before_the_request_was_written(authority: Authority | None) -> None:
+    async with calling(authority=authority) as caller:
+        caller.reads.clear()
         sending = asyncio.create_task(caller.read(LARGE))
-        connection = await caller.connections.get()
-        connection[1].write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
+        _, writer = await caller.requests.get()
+        writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
         assert await sending == (413, b"no")
+        caller.reads.set()
         # What is left of that request must not be taken for the next one.
         assert await answered(caller, OK + b"content-length: 3\r\n\r\nbye") == (200, b"bye")
 
     assert caller.written == [REQUEST_WRITTEN]
 
 
+async def test_a_request_that_breaks_off_was_not_written(authority: Authority | None) -> None:
+    async with calling(authority=authority) as caller:
+        caller.reads.clear()
+        sending = asyncio.create_task(caller.send(LARGE))
+        _, writer = await caller.requests.get()
+        writer.transport.abort()
+        with pytest.raises(httpx2.TransportError):
+            await sending
+
+    assert caller.written == []
+
+
 @pytest.mark.parametrize("cancels", [True, False])
 async def test_an_answer_that_is_not_read_to_its_end_ends_the_connection(*, cancels: bool) -> None:
     async with calling() as caller:
         sending = asyncio.create_task(caller.send())
-        connection = await caller.connections.get()
-        await request_of(connection)
+        _, writer = await caller.requests.get()
         if cancels:
             sending.cancel()
             await asyncio.wait({sending})
         else:
-            connection[1].write(CHUNKED)
+            writer.write(CHUNKED)
             await (await sending).aclose()
         async with asyncio.timeout(PATIENCE_S):
-            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-                await request_of(connection)
+            await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
 
 @pytest.mark.parametrize("header", ["a\r\nb: c", "a\nb"])
@@ -252,8 +290,9 @@ async def test_a_header_is_one_line(header: str) -> None:
             await caller.transport.handle_async_request(request)
 
 
-async def test_a_port_that_nothing_listens_on_is_an_error_of_the_connection() -> None:
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://a..b/", f"https://{'a' * 64}.example/"])
+async def test_where_nothing_can_listen_is_an_error_of_the_connection(url: str) -> None:
     async with calling() as caller:
-        caller.url = "http://127.0.0.1:1/"
+        caller.url = url
         with pytest.raises(httpx2.ConnectError):
             await caller.send()

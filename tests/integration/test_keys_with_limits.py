@@ -53,7 +53,7 @@ async def test_commands_print_the_key_alone_and_are_in_the_audit_log(
     (listed,) = json.loads(await printed("keys", "list", "--json"))
     rotated = json.loads(await printed("keys", "rotate", listed["id"], "--overlap-s", "0", "--json"))
     await printed("accounts", "suspend", "acme", "--stop-runs")
-    suspended = await printed("accounts", "list")
+    suspended = (await printed("accounts", "list")).splitlines()[1]
     await printed("accounts", "resume", "acme")
     await printed("keys", "revoke", rotated["id"])
     entries, _ = await AuditLog(database).list_entries(AuditFilter(), PageRequest(50))

@@ -73,9 +73,10 @@ class Account:
     ) -> int | None:
         """What its run may spend, of which it has reserved so much if there is as much."""
         least = None if minimum is None else Amount(minimum, 0)
-        return await self.ledger.resize_reservation(
+        spendable = await self.ledger.resize_reservation(
             self.run(run), Amount(wanted, 0), minimum=least, pending=pending
         )
+        return None if spendable is None else spendable.credits
 
     async def balance(self) -> CreditBalance:
         return await self.ledger.balance(self.key.account_id)
@@ -226,7 +227,7 @@ async def test_concurrent_reservations_never_exceed_the_credit(database_url: str
 
     async def call(number: int, ledger: CreditLedger) -> None:
         left = await ledger.resize_reservation(runs[number % 12], Amount(90, 0))
-        if left is not None and left >= 90:
+        if left is not None and left.credits >= 90:
             admitted.append(number)
             await account.charge(f"msg_{number}", 90)
 

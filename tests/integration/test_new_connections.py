@@ -1,13 +1,15 @@
 """What a connection to the database, or a pool of them, costs that is not the first of its process."""
 
+from contextlib import AsyncExitStack
 from typing import Any
 from uuid import uuid4
 
 import asyncpg
-from sqlalchemy import UUID, literal, select
+from sqlalchemy import UUID, func, literal, select
 from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.engine.interfaces import CacheStats
 
+from app.platform.db import Database
 from app.platform.postgres.connecting import Connector
 
 ARRAYS = "SELECT $1::uuid[], $2::int[], $3::bytea[]"
@@ -70,3 +72,21 @@ async def test_a_statement_is_compiled_once_for_all_databases_with_the_same_json
 
     assert answers == [{"a": 1}, {"a": 1}, "another"]
     assert hits == [False, True, False]
+
+
+async def test_statements_in_succession_use_the_connection_that_was_used_last(database_url: str) -> None:
+    """The others would check whether they are still connected, and prepare the same statements."""
+    database, statement = await Database.open(database_url, pool_size=3), select(func.pg_backend_pid())
+    try:
+        async with AsyncExitStack() as stack:
+            at_once = [await stack.enter_async_context(database.read()) for _ in range(3)]
+            processes = {(await reader.execute(statement)).scalar_one() for reader in at_once}
+        in_succession = set()
+        for _ in range(6):
+            async with database.read() as reader:
+                in_succession.add((await reader.execute(statement)).scalar_one())
+    finally:
+        await database.aclose()
+
+    assert len(processes) == 3
+    assert len(in_succession) == 1

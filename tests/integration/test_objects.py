@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
 from app.auth.records import KeyRecord
@@ -18,6 +19,7 @@ from app.doctor.objects import check_objects
 from app.ids import RunId, RunKey
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
+from app.platform.metrics.objects import ObjectMetrics
 from app.platform.network import DIRECT
 from app.platform.objects.service import INSIDE, Objects
 from app.platform.objects.storage import (
@@ -282,20 +284,32 @@ async def test_a_read_that_fails_once_is_repeated(
 
 
 async def test_what_cannot_be_read_or_written_is_said_so_without_words_of_the_storage(
-    database: Database, s3: LoopbackS3, objects: Objects
+    database: Database, s3: LoopbackS3
 ) -> None:
     key, contents = await an_account(database), {sha256_of(LARGE): LARGE.encode()}
+    registry = CollectorRegistry()
+    metrics = ObjectMetrics(registry)
+    objects = Objects((database, ObjectStorage(URL, SECRET, DIRECT, metrics)))
     s3.faults.append("forbidden")
     with pytest.raises(ContentsUnavailable) as not_written:
         await objects.write(key.account_id, contents)
     await objects.write(key.account_id, contents)
     with pytest.raises(ContentsUnavailable):
         await INSIDE.read(key.account_id, contents)
-    other_key = Objects((database, ObjectStorage(URL, SecretStr("o" * 32), DIRECT)))
+    other_key = Objects((database, ObjectStorage(URL, SecretStr("o" * 32), DIRECT, metrics)))
     with pytest.raises(ContentLost):
         await other_key.read(key.account_id, contents)
 
     assert "forbidden" not in not_written.value.detail.lower()
+    counted = {
+        (sample.name, *sample.labels.values()): sample.value
+        for metric in registry.collect()
+        for sample in metric.samples
+    }
+    assert counted["runtally_object_failures_total", "unavailable"] == 1
+    assert counted["runtally_object_failures_total", "lost"] == 1
+    assert counted["runtally_object_seconds_count", "put"] == 1
+    assert counted["runtally_object_bytes_total", "put"] > len(LARGE.encode())
 
 
 async def test_nothing_is_stored_whose_contents_cannot_be_written(

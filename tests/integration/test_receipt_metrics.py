@@ -15,7 +15,7 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.ids import new_uuid
 from app.platform.db import Database
-from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.families import KnownNames
 from app.platform.metrics.receipts import ReceiptMetrics
 from app.usage.records import UsageFact
 from tests.factories import a_fact

@@ -300,7 +300,7 @@ async def test_a_command_sets_and_shows_days(
     wrong = await printed("--events", "many", code=2)
 
     assert set_[0]["retention"]["contentsDays"] == 30
-    assert dict(line.split() for line in shown.splitlines()) == {
+    assert dict(line.split() for line in shown.splitlines()[1:]) == {
         "contents": "default",
         "events": "7",
         "transcripts": "default",

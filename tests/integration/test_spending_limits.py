@@ -27,6 +27,7 @@ from app.simulator.server import Simulator
 from tests.e2e.stories import until
 from tests.factories import a_budget, a_plan, an_account, an_open_database
 from tests.integration.billed_gateway import MODEL, BilledGateway, a_billed_gateway
+from tests.integration.statements import until as until_done
 from tests.patience import PATIENCE_S
 
 LONGEST = 1_000
@@ -75,11 +76,13 @@ def as_dear_as_it_may_be(request: ApiRequest) -> Reply:
 
 @asynccontextmanager
 async def a_process(
-    url: str, provider_url: str, directory: Path, *, delivers: bool = True
+    url: str, provider_url: str, directory: Path, *, delivers: bool = True, held_wait_s: float = 0.1
 ) -> AsyncIterator[BilledGateway]:
     async with (
         an_open_database(url) as database,
-        a_billed_gateway(database, provider_url, directory, delivers=delivers) as process,
+        a_billed_gateway(
+            database, provider_url, directory, delivers=delivers, held_wait_s=held_wait_s
+        ) as process,
     ):
         yield process
 
@@ -129,6 +132,38 @@ async def test_credit_is_passed_by_one_message_at_most_in_two_processes(
 
     assert spent == len(provider.sent) * MESSAGE
     assert limit - MESSAGE <= spent <= limit + MESSAGE
+
+
+@pytest.mark.parametrize("terms", ["prepaid", "budget"])
+async def test_a_call_waits_for_what_is_held_for_a_call_of_another_run(
+    database: Database, database_url: str, tmp_path: Path, terms: str
+) -> None:
+    """Credit for one message of the greatest length, and for many of those that come."""
+    key, ledger = await an_account(database), CreditLedger(database)
+    await limit_credit(database, ledger, key, terms, MESSAGE + 10)
+    begun, answers = asyncio.Event(), asyncio.Event()
+
+    async def answer(_request: ApiRequest) -> Reply:
+        begun.set()
+        await answers.wait()
+        return Reply([Text("one")])
+
+    async with (
+        Simulator(answer) as provider,
+        a_process(database_url, provider.url, tmp_path, held_wait_s=0) as impatient,
+        a_process(database_url, provider.url, tmp_path, held_wait_s=PATIENCE_S) as process,
+    ):
+        first = process.channel(key, "run-1")
+        one = asyncio.create_task(process.call(first, REQUEST))
+        await begun.wait()
+        refused = await impatient.call(impatient.channel(key, "run-2"), REQUEST)
+        two = asyncio.create_task(process.call(process.channel(key, "run-3"), REQUEST))
+        answers.set()
+        statuses = [await one, refused]
+        await until_done(first.release_credit)
+        statuses.append(await two)
+
+    assert statuses == [200, 402, 200]
 
 
 async def test_what_one_process_has_not_delivered_cannot_be_spent_by_another(

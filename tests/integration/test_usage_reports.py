@@ -56,6 +56,7 @@ GROUPS: dict[GroupBy | None, str] = {
     "day": "(used_at AT TIME ZONE :zone)::date::text",
     "model": "model",
     "graph": "graph_id",
+    "provider": "split_part(graph_id, ':', 1)",
     "key": "api_key_id::text",
 }
 WINDOWS = {
@@ -81,7 +82,7 @@ async def key(database: Database) -> KeyRecord:
             "reference": f"r/0/{number}",
             "account": owner.account_id,
             "key": owner.id,
-            "graph": rng.choice(["claude_agents:a", "claude_agents:b"]),
+            "graph": rng.choice(["claude_agents:a", "claude_agents:b", "messages:a"]),
             "model": rng.choice(["claude-one", "claude-two", "claude-three"]),
             "n": rng.randint(0, 10**6),
             "basis": rng.choice(["final", "partial", "adjustment"]),

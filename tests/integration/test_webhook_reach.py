@@ -9,9 +9,9 @@ import pytest
 
 from app.auth.records import KeyRecord
 from app.errors import Invalid
-from app.platform.addresses import AddressPolicy
 from app.platform.db import Database
 from app.platform.network import Network, Proxy
+from app.platform.ssrf_guard import AddressPolicy
 from app.webhooks.message import mint_secret, sign_message
 from app.webhooks.retries import ReceiverResponse
 from app.webhooks.sender import WebhookSender

@@ -11,9 +11,9 @@ from app.billing.credit.ledger import usd
 from app.billing.prices.price_list import Charge
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
-from app.platform.addresses import AddressPolicy
 from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
+from app.platform.ssrf_guard import AddressPolicy
 from app.platform.telemetry.service import Telemetry
 from app.webhooks.delivery_worker import DeliveryConfig, DeliveryWorker
 from app.webhooks.message import EVENTS, WebhookEvent

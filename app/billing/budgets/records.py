@@ -84,6 +84,8 @@ class BudgetLeft(NamedTuple):
     resets_at: datetime | None
     credits: int | None
     tokens: int | None
+    held: Amount
+    """What other runs hold of it, and is not left."""
 
     @property
     def spent(self) -> SpentBudget:
@@ -95,3 +97,9 @@ class BudgetLeft(NamedTuple):
         if self.credits is not None:
             return self.credits - (pending if self.is_whole else 0) >= needed.credits
         return self.tokens is None or self.tokens >= needed.tokens
+
+    def is_held(self, needed: Amount, *, pending: int) -> bool:
+        """Whether so much is left if the calls of other runs cost nothing."""
+        credits_ = None if self.credits is None else self.credits + self.held.credits
+        tokens = None if self.tokens is None else self.tokens + self.held.tokens
+        return self._replace(credits=credits_, tokens=tokens).covers(needed, pending=pending)

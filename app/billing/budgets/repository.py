@@ -47,7 +47,7 @@ _OF_RUN = f"""
 _LEFT = text(
     f"""
     SELECT budget.id, budget.mode, budget.scope = 'account' AS is_whole, current.resets_at,
-           unused.credits, unused.tokens {_OF_RUN}
+           unused.credits, unused.tokens, held.credits AS held_credits, held.tokens AS held_tokens {_OF_RUN}
      ORDER BY current.resets_at DESC, budget.id
     """
 )
@@ -186,7 +186,14 @@ async def budgets_left(tx: Transaction, run: RunKey, now: datetime) -> Sequence[
     What other runs hold is not left.
     """
     given = {"account_id": run.account_id, "run_id": run.run_id, "now": now}
-    return [BudgetLeft(**row) for row in (await tx.execute(_LEFT, given)).mappings()]
+    rows = await tx.execute(_LEFT, given)
+    return [
+        BudgetLeft(
+            *(row.id, row.mode, row.is_whole, row.resets_at, row.credits, row.tokens),
+            held=Amount(row.held_credits, row.held_tokens),
+        )
+        for row in rows
+    ]
 
 
 async def mark_refusing(tx: Transaction, run: RunKey, needed: Amount, now: datetime) -> None:

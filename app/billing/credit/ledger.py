@@ -5,7 +5,7 @@ from decimal import Decimal
 from functools import partial
 from typing import NamedTuple
 
-from app.billing.budgets.records import Amount
+from app.billing.budgets.records import Amount, BudgetLeft
 from app.billing.budgets.repository import budgets_left, hold, mark_refusing
 from app.billing.credit.expiry.service import expire_due, find_current_balance
 from app.billing.credit.payment_mode import PaymentMode
@@ -44,9 +44,10 @@ class BudgetSpent(PaymentRequired):
 
     code = "budget_reached"
 
-    def __init__(self, budget: SpentBudget, detail: str | None = None) -> None:
+    def __init__(self, budget: SpentBudget, detail: str | None = None, *, is_held: bool = False) -> None:
+        """`is_held`: enough is left once the calls of other runs have ended, if they cost nothing."""
         super().__init__(detail or budget.sentence, members=budget.fields)
-        self.budget = budget
+        self.budget, self.is_held = budget, is_held
 
 
 class Reserved(NamedTuple):
@@ -144,7 +145,8 @@ class CreditLedger:
     async def reserve(self, tx: Transaction, run: RunKey, requested: int) -> Reserved | None:
         """Reserve credits for a run that is accepted; None if there is no limit and no budget.
 
-        Raises `InsufficientCredits` and `BudgetSpent` if nothing is left.
+        Raises `InsufficientCredits` and `BudgetSpent` if nothing is left. What is held for other runs is left
+        of a budget: calls wait for it.
         """
         amount, least = Amount(max(requested, 1), 0), Amount(1, 1)
         spendable = await self._resize(tx, run, amount.credits, minimum=least.credits)
@@ -154,7 +156,14 @@ class CreditLedger:
             raise InsufficientCredits
         if not spendable.has_budgets:
             return Reserved(amount)
-        return Reserved(amount, await self._hold(tx, run, amount, least=least), has_budgets=True)
+        reached = await self._reached(tx, run, least)
+        for budget in reached:
+            if budget.mode == "hard" and not budget.is_held(least, pending=0):
+                raise BudgetSpent(budget.spent)
+            if budget.mode == "hard":
+                amount = least
+        await hold(tx, run, amount)
+        return Reserved(amount, [each.spent for each in reached if each.mode == "soft"], has_budgets=True)
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
         """Release a run's reservation; does nothing if there is none."""
@@ -167,7 +176,7 @@ class CreditLedger:
         *,
         minimum: Amount | None = None,
         pending: int = 0,
-    ) -> int | None:
+    ) -> Spendable | None:
         """Set a run's reservation to `requested` if at least `minimum` is available.
 
         `minimum` is `requested` by default; `pending` credits are spent but not in the database yet.
@@ -184,8 +193,11 @@ class CreditLedger:
             if spendable is None:
                 return None
             if spendable.has_budgets and spendable.credits - pending >= least.credits:
-                await self._hold(tx, run, requested, least=least, pending=pending)
-            return spendable.credits
+                for budget in await self._reached(tx, run, least, pending=pending):
+                    if budget.mode == "hard":
+                        raise BudgetSpent(budget.spent, is_held=budget.is_held(least, pending=pending))
+                await hold(tx, run, requested)
+            return spendable
 
     async def report_refusal(self, run: RunKey, needed: Amount) -> None:
         """Report to webhooks which hard budgets have refused a call of a run: once for each window."""
@@ -203,20 +215,12 @@ class CreditLedger:
         await expire_due(tx, run.account_id, now)
         return await set_()
 
-    async def _hold(
-        self, tx: Transaction, run: RunKey, amount: Amount, *, least: Amount, pending: int = 0
-    ) -> list[SpentBudget]:
-        """Hold an amount of all budgets for a run; returns the soft ones that leave less than `least`.
-
-        Raises `BudgetSpent` for a hard one.
-        """
+    async def _reached(
+        self, tx: Transaction, run: RunKey, least: Amount, *, pending: int = 0
+    ) -> list[BudgetLeft]:
+        """The budgets that leave less than `least` to a run."""
         left = await budgets_left(tx, run, self.clock.now())
-        reached = [budget for budget in left if not budget.covers(least, pending=pending)]
-        for budget in reached:
-            if budget.mode == "hard":
-                raise BudgetSpent(budget.spent)
-        await hold(tx, run, amount)
-        return [budget.spent for budget in reached]
+        return [budget for budget in left if not budget.covers(least, pending=pending)]
 
     async def _add(
         self,

@@ -73,6 +73,8 @@ class Spendable(NamedTuple):
     """Whether budgets limit it, too."""
     has_due: bool
     """Whether grants have expired and are still counted; then nothing was reserved."""
+    held: int = 0
+    """What is reserved for other runs, and may be left once their calls have ended."""
 
 
 @dataclass(frozen=True, slots=True)

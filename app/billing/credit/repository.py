@@ -81,7 +81,7 @@ async def find_entry_by_reference(
 _RESIZE_RESERVATION = text(
     """
     WITH account AS MATERIALIZED (
-        SELECT account_id, CASE mode WHEN 'prepaid' THEN balance - reserved END AS available,
+        SELECT account_id, CASE mode WHEN 'prepaid' THEN balance - reserved END AS available, reserved,
                EXISTS (SELECT FROM budgets WHERE budgets.account_id = :account_id) AS has_budgets,
                mode = 'prepaid' AND EXISTS (
                    SELECT FROM credit_ledger AS due
@@ -104,7 +104,8 @@ _RESIZE_RESERVATION = text(
           FROM account, own, hold
          WHERE own.reserved <> hold.credits
     )
-    SELECT coalesce(account.available + own.reserved, :requested + :pending) AS credits, has_budgets, has_due
+    SELECT coalesce(account.available + own.reserved, :requested + :pending) AS credits, has_budgets, has_due,
+           account.reserved - own.reserved AS held
       FROM account, own
     """
 )
@@ -128,7 +129,7 @@ async def resize_reservation(
         "now": now,
     }
     row = (await tx.execute(_RESIZE_RESERVATION, parameters)).one_or_none()
-    return None if row is None else Spendable(row.credits, row.has_budgets, row.has_due)
+    return None if row is None else Spendable(row.credits, row.has_budgets, row.has_due, row.held)
 
 
 _RELEASE = text("SELECT release_credit(:account_id, :run_id)")

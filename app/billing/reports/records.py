@@ -11,7 +11,7 @@ from pydantic import AfterValidator, WithJsonSchema
 
 from app.requests.attribution import ANY_LABELS, TAG_NAME, TAG_PREFIX, LabelFilter
 
-_GROUPS = ("hour", "day", "model", "graph", "key", "account", "endUser")
+_GROUPS = ("hour", "day", "model", "graph", "provider", "key", "account", "endUser")
 _GROUP = re.compile(rf"(?:{'|'.join(_GROUPS)}|{TAG_PREFIX}{TAG_NAME})")
 
 

@@ -194,6 +194,8 @@ def group_of(columns: Any, group_by: GroupBy | None, time_zone: str) -> ColumnEl
         return func.to_char(func.timezone("UTC", begun), _HOUR)
     if group_by == "day":
         return cast(cast(func.timezone(time_zone, columns.moment), Date), String)
+    if group_by == "provider":
+        return func.split_part(columns.graph_id, ":", 1)
     return cast(columns[_COLUMN_OF.get(group_by, "value")], String)
 
 

@@ -12,8 +12,7 @@ from app.billing.reconciliation.statements.service import ReconciliationStatemen
 from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.runs import OpenedRuns
 from app.platform.metrics.exposition import Exposition, Neighbours
-from app.platform.metrics.families import Family, counters
-from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.families import Family, KnownNames, counters
 from app.platform.metrics.readings import Reading
 from app.platform.telemetry.clients.relay import RESULTS, ClientRelay, Signal
 from app.runs.fleet.metrics import fleet_metrics

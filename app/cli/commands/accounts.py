@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.errors import Commands
-from app.cli.terminal import AsJson, Terminal
+from app.cli.terminal import AsJson, Terminal, print_rows
 from app.platform.settings import Settings
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ async def retention(
     settings = Settings.load()
     async with attach_database(settings) as database:
         found = await Accounts(database).find_by_name(name)
-        kept = AccountRetention(database, default_retention(settings))
-        account = await kept.change(found.id, changed, by=command_actor())
+        retained = AccountRetention(database, default_retention(settings))
+        account = await retained.change(found.id, changed, by=command_actor())
     if as_json:
         _show([account], as_json=True)
         return
-    for kind in given:
-        _output.print(f"{kind}  {account.retention.days.get(f'{kind}_days', 'default')}")
+    kept = account.retention.days
+    print_rows(_output, [{"kept": kind, "days": str(kept.get(f"{kind}_days", "default"))} for kind in given])
 
 
 def _days(kind: str, text: str) -> int | None:
@@ -138,9 +138,12 @@ def _show(found: "list[AccountRecord]", *, as_json: bool) -> None:
     if as_json:
         _output.print_json(data=[_shown(account) for account in found])
         return
-    for account in found:
-        state = "active" if account.suspended_at is None else "suspended"
-        _output.print(f"{account.id}  {account.name}  {state}", soft_wrap=True)
+    states = ["active" if account.suspended_at is None else "suspended" for account in found]
+    rows = [
+        {"id": str(account.id), "name": account.name, "state": state}
+        for account, state in zip(found, states, strict=True)
+    ]
+    print_rows(_output, rows)
 
 
 def _shown(account: "AccountRecord") -> dict[str, Any]:

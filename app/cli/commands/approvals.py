@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.errors import Commands
-from app.cli.terminal import AsJson, Terminal
+from app.cli.terminal import AsJson, Terminal, minutes, print_entries, print_words
 
 if TYPE_CHECKING:
     from runtally import Approval, AsyncClient
@@ -52,8 +52,7 @@ async def list_approvals(*, as_json: AsJson = False) -> None:
     if as_json:
         _output.print_json(data=[each.model_dump(mode="json", by_alias=True) for each in found])
         return
-    for each in found:
-        _output.print(_line(each), soft_wrap=True)
+    print_entries(_output, [_entry(each) for each in found], title="Approvals")
 
 
 @approvals.command("watch")
@@ -96,12 +95,15 @@ async def _watch(*, as_json: bool) -> None:
 
     async with AsyncClient() as client:
         known = {(each.run_id, each.request_id) async for each in client.approvals()}
-        _console.print(f"Watching {client.url}: {len(known)} wait already. Ctrl-C ends this.", soft_wrap=True)
+        print_words(_console, f"Watching {client.url}: {len(known)} wait already. Ctrl-C ends this.")
         while True:
             await asyncio.sleep(_EVERY_S)
             for each in await _began(client, known):
-                line = json.dumps(each.model_dump(mode="json", by_alias=True)) if as_json else _line(each)
-                _output.print(line, soft_wrap=True)
+                if as_json:
+                    line = json.dumps(each.model_dump(mode="json", by_alias=True))
+                    _output.print(line, soft_wrap=True)
+                else:
+                    print_entries(_output, [_entry(each)])
 
 
 async def _began(client: "AsyncClient", known: set[tuple[str, str]]) -> "list[Approval]":
@@ -124,9 +126,11 @@ async def _decide(place: _Place, *, allow: bool, options: "DecisionOptions") -> 
         await client.decide(place.run_id, place.request_id, allow=allow, **options)
 
 
-def _line(each: "Approval") -> str:
+def _entry(each: "Approval") -> tuple[str, str]:
     # In ASCII: what a model wrote may contain what a terminal obeys.
     asked = json.dumps(each.args if each.questions is None else each.questions)[:_MAX_CHARS]
     what = each.tool_name or each.source
-    place = f"{each.run_id}/{each.request_id}"
-    return f"{place}  until {each.expires_at:%Y-%m-%d %H:%M}  {each.kind}  {what} {asked}"
+    return (
+        f"{each.run_id}/{each.request_id}",
+        f"until {minutes(each.expires_at)}  {each.kind}  {what} {asked}",
+    )

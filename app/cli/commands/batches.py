@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.errors import EXIT_FAILED, Commands
-from app.cli.terminal import AsJson, Terminal
+from app.cli.terminal import AsJson, Terminal, minutes, print_entries, print_words
 
 if TYPE_CHECKING:
     from runtally import Batch, BatchResult, Forecast
@@ -71,8 +71,8 @@ async def list_batches(*, as_json: AsJson = False) -> None:
     if as_json:
         _output.print_json(data=[batch.model_dump(mode="json", by_alias=True) for batch in found])
         return
-    for batch in found:
-        _output.print(f"{batch.batch_id}  {batch.created_at:%Y-%m-%d %H:%M}  {_line(batch)}", soft_wrap=True)
+    entries = [(batch.batch_id, f"{minutes(batch.created_at)}  {_line(batch)}") for batch in found]
+    print_entries(_output, entries, title="Batches")
 
 
 @batches.command("show")
@@ -136,7 +136,7 @@ async def _show(batch_id: str, *, cancel: bool, as_json: bool) -> None:
     if as_json:
         _output.print_json(data=batch.model_dump(mode="json", by_alias=True))
     else:
-        _output.print(_line(batch), soft_wrap=True)
+        print_words(_output, _line(batch))
 
 
 def _write(results: Sequence["BatchResult"]) -> None:

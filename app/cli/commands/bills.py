@@ -1,12 +1,14 @@
 """`runtally ledger` and `runtally statements`: read the database directly, also while a server uses it."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from app.cli.terminal import AsJson, Terminal, print_rows
+from app.cli.terminal import AsJson, Terminal, minutes, print_rows
 from app.platform.settings import Settings
 
 if TYPE_CHECKING:
@@ -19,6 +21,16 @@ if TYPE_CHECKING:
 _output = Terminal(highlight=False)
 
 Found = TypeVar("Found")
+
+_TITLES = {
+    "created_at": "created",
+    "made_at": "made",
+    "expires_at": "expires",
+    "amount_usd": "USD",
+    "balance_after_usd": "balance USD",
+    "opening_usd": "opening USD",
+    "closing_usd": "closing USD",
+}
 
 Account = Annotated[str, typer.Argument(help="An account's name.")]
 Limit = Annotated[int, typer.Option(min=1, max=200, help="How many at most.")]
@@ -34,8 +46,8 @@ async def ledger(account: Account, *, limit: Limit = 50, as_json: AsJson = False
         return (await LedgerEntries(database).list_entries(account_id, limit=limit, cursor=None))[0]
 
     found = [LedgerEntryResponse.of(entry) for entry in await _of_account(account, entries)]
-    columns = ("created_at", "kind", "amount_usd", "balance_after_usd", "expires_at", "priority", "note")
-    _show(found, columns, as_json=as_json)
+    columns = ("created_at", "kind", "amount_usd", "balance_after_usd", "expires_at", "note")
+    _show(found, columns, as_json=as_json, title="Ledger")
 
 
 async def statements(
@@ -68,7 +80,7 @@ async def statements(
         _output.print_json(data=_shown(StatementResponse.of(found[0])))
     else:
         columns = ("month", "opening_usd", "closing_usd", "made_at")
-        _show([StatementSummary.of(each) for each in found], columns, as_json=as_json)
+        _show([StatementSummary.of(each) for each in found], columns, as_json=as_json, title="Statements")
 
 
 async def _of_account(account: str, find: "Callable[[Database, AccountId], Awaitable[Found]]") -> Found:
@@ -79,19 +91,18 @@ async def _of_account(account: str, find: "Callable[[Database, AccountId], Await
         return await find(database, (await Accounts(database).find_by_name(account)).id)
 
 
-def _show(found: "Sequence[ResponseModel]", columns: Sequence[str], *, as_json: bool) -> None:
+def _show(found: "Sequence[ResponseModel]", columns: Sequence[str], *, as_json: bool, title: str) -> None:
     if as_json:
         _output.print_json(data=[_shown(each) for each in found])
         return
-    rows = (each.model_dump(mode="json") for each in found)
-    print_rows(
-        _output,
-        [{column.replace("_", " "): _text(row[column]) for column in columns} for row in rows],
-    )
+    rows = [{_TITLES.get(name, name): _text(getattr(each, name)) for name in columns} for each in found]
+    print_rows(_output, rows, title=title)
 
 
 def _text(value: object) -> str:
-    return "" if value is None else str(value)
+    if value is None or isinstance(value, datetime):
+        return minutes(value)
+    return f"{value:.10f}" if isinstance(value, Decimal) else str(value)
 
 
 def _shown(response: "ResponseModel") -> dict[str, Any]:

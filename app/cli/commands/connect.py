@@ -7,7 +7,7 @@ import typer
 
 from app.cli.commands.keys import new_key
 from app.cli.connections.tools import TOOLS, ToolFile, ToolName, telemetry_of_claude_code
-from app.cli.terminal import Terminal
+from app.cli.terminal import Terminal, print_words
 
 _output, _notes = Terminal(highlight=False), Terminal(highlight=False, stderr=True)
 
@@ -41,8 +41,8 @@ async def connect(
         settings["env"].update(telemetry_of_claude_code(url.rstrip("/"), secret))
     if opened is None:
         _output.print(tool.shown(settings), soft_wrap=True, markup=False)
-        _notes.print(f"This belongs into {place}; --write adds it.", style="dim", soft_wrap=True)
+        print_words(_notes, f"This belongs into {place}; --write adds it.", style="dim")
     else:
         opened.add(settings)
-        _notes.print(f"{place} has it.", style="dim", soft_wrap=True)
-    _notes.print(f"{tool.next_step} Key {key.id}, scopes {' '.join(key.scopes)}.", style="dim")
+        print_words(_notes, f"{place} has it.", style="dim")
+    print_words(_notes, f"{tool.next_step} Key {key.id}, scopes {' '.join(key.scopes)}.", style="dim")

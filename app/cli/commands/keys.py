@@ -7,7 +7,7 @@ from uuid import UUID
 import typer
 
 from app.cli.errors import Commands
-from app.cli.terminal import AsJson, Terminal, print_rows
+from app.cli.terminal import AsJson, Terminal, minutes, print_rows
 from app.platform.settings import Settings
 
 if TYPE_CHECKING:
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 keys = Commands(help="API keys: create, list, rotate, revoke.", no_args_is_help=True)
 _output, _notes = Terminal(highlight=False), Terminal(highlight=False, stderr=True)
 
-KeyId = Annotated[UUID, typer.Argument(help="The id shown by `keys list`.")]
+
+def _key_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise typer.BadParameter("must be an id as `keys list` prints it") from error
+
+
+KeyId = Annotated[UUID, typer.Argument(parser=_key_id, help="The id shown by `keys list`.")]
 Count = Annotated[int | None, typer.Option(min=1)]
 _TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 
@@ -170,7 +178,7 @@ def _row(key: "KeyRecord") -> dict[str, str]:
         "name": key.name or "",
         "key": f"{key.prefix}…",
         "scopes": " ".join(key.scopes),
-        **{title: moment.isoformat(timespec="seconds") if moment else "" for title, moment in times.items()},
+        **{title: minutes(moment) for title, moment in times.items()},
     }
 
 

@@ -8,22 +8,20 @@ from typing import Annotated, Any
 import structlog
 import typer
 
+from app.cli.processes.options import MOST_PROCESSES
 from app.platform.server.imports import without_garbage_collection
 from app.platform.settings import Settings, variables_of_file, withdraw_secrets
 
 log = structlog.get_logger(__name__)
-
-_MOST_PROCESSES = 32
-"""The embedded PostgreSQL has connections for so many."""
 
 
 def _processes(given: str | int) -> int:
     # Typer parses the default, too.
     text = str(given)
     if text == "auto":
-        return min(_cores(), _MOST_PROCESSES)
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST_PROCESSES:
-        message = f"must be a number from 1 to {_MOST_PROCESSES}, or auto"
+        return min(_cores(), MOST_PROCESSES)
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_PROCESSES:
+        message = f"must be a number from 1 to {MOST_PROCESSES}, or auto"
         raise typer.BadParameter(message)
     return int(text)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Unpack
 from uuid import uuid4
 
-from app.cli.client import print_receipts, show_run
+from app.cli.client import print_receipts
 from app.cli.demo.comparison import ComparedMessage, compare
 from app.cli.demo.model import FILE, SUMMARY
 from app.cli.demo.screen import Screen
@@ -55,12 +55,9 @@ class Scenes:
     async def run(self, graph: str, prompt: str) -> None:
         """One run, each event as it arrives, and its receipts."""
         self.screen.scene("A run", "The Claude Agent SDK runs a graph; every event arrives over SSE.")
-        console = self.screen.console
-        console.print(f"\nPOST /v1/runs/stream  {graph}  {prompt!r}\n", style="bold", markup=False)
-        run_id = await show_run(self.client, console, graph, prompt)
-        self.runs.append(run_id)
-        console.print(f"GET /v1/runs/{run_id}/receipts\n", style="bold")
-        print_receipts(console, await self.client.run_receipts(run_id))
+        run_id = await self._run(graph, prompt)
+        self.screen.request(f"GET /v1/runs/{run_id}/receipts")
+        print_receipts(self.screen.console, await self.client.run_receipts(run_id))
 
     async def conversation(self) -> None:
         """Two runs with one state key."""

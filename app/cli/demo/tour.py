@@ -82,7 +82,8 @@ async def _serving(server: DemoServer) -> AsyncIterator[DemoServer]:
 
 def _draw(console: Console, picture: Path, *, key: str) -> None:
     """Write the picture without the key: it is of no use later, but programs that search for keys find it."""
-    picture.write_text(console.export_svg(title="runtally demo").replace(key, "rt_…"), encoding="utf-8")
+    hidden = f"rt_{'…' * (len(key) - 3)}"
+    picture.write_text(console.export_svg(title="runtally demo").replace(key, hidden), encoding="utf-8")
 
 
 def _shown(path: Path) -> Path:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from app.bootstrap.agent import open_schema_checker
 from app.bootstrap.catalogs import load_graphs, project_directory
+from app.cli.terminal import print_words
 from app.errors import Invalid
 from app.executors.approvals import ApprovableTool, matching_rule, require_arguments
 from app.executors.claude_agent.tools.builtin_tools import CliTool, denial_reason, visible_args
@@ -63,14 +64,14 @@ def check_graphs(settings: Settings, console: Console, graph: str | None, *, as_
         console.print_json(data={"problems": [str(problem) for problem in problems], "rules": rules})
         return not problems
     for problem in problems:
-        console.print(str(problem), style="red", soft_wrap=True)
+        print_words(console, str(problem), style="red")
     if graph is None or problems:
-        console.print(f"{len(loaded)} graphs load: {', '.join(each.id for each in loaded)}", soft_wrap=True)
+        print_words(console, f"{len(loaded)} graphs load: {', '.join(each.id for each in loaded)}")
         return not problems
     for found in loaded:
-        console.print(f"{found.id} loads, with {len(found.all_rules)} rules.")
+        print_words(console, f"{found.id} loads. Rules: {len(found.all_rules)}.")
         for rule in found.all_rules:
-            console.print(_described(found, rule), soft_wrap=True)
+            print_words(console, _described(found, rule))
     return True
 
 
@@ -87,7 +88,7 @@ async def check_call(
             if as_json:
                 console.print_json(data={"rule": None, "outcome": f"denied. {reason}"})
             else:
-                console.print(f"denied, whatever the rules are: {reason}", soft_wrap=True)
+                print_words(console, f"denied, whatever the rules are: {reason}")
             return
         args = visible_args(tool.id, args)
     run = {"id": "example", "graph": graph.id, "model": graph.model or "", "attempt": 0}
@@ -102,8 +103,8 @@ async def check_call(
     if as_json:
         console.print_json(data={"rule": described, "mode": graph.permission_mode, "outcome": outcome})
         return
-    console.print(described, soft_wrap=True)
-    console.print(f"In the mode {graph.permission_mode}: {outcome}", soft_wrap=True)
+    print_words(console, described)
+    print_words(console, f"In the mode {graph.permission_mode}: {outcome}")
 
 
 def _tools(settings: Settings) -> ToolCatalog:

@@ -12,6 +12,7 @@ from app.cli.imports.conversation import conversations_in, read_messages
 from app.cli.imports.graph_files import GraphNotWritable, as_yaml, graphs_directory, write_graph
 from app.cli.imports.servers import import_servers, servers_in
 from app.cli.imports.source import NotImportable, read_json, read_source
+from app.cli.terminal import print_words
 from app.ids import new_uuid
 from app.platform.settings import Settings
 from runtally import AsyncClient
@@ -56,9 +57,9 @@ def _import_agent(settings: Settings, console: Console, path: Path) -> None:
     if target.exists():
         raise GraphNotWritable(f"{target} is there already, and nothing is overwritten.")
     write_graph(target, f"---\n{as_yaml(agent.head)}---\n{agent.prompt}\n")
-    console.print(f"Wrote {target}", soft_wrap=True)
+    print_words(console, f"Wrote {target}")
     for each in agent.left_out:
-        console.print(f"Left out: {each}", soft_wrap=True)
+        print_words(console, f"Left out: {each}")
 
 
 async def _import_conversation(
@@ -67,14 +68,14 @@ async def _import_conversation(
     """Go on with a conversation: its messages are the history of the first run."""
     found = read_messages(_chosen(path, document, wanted.title))
     for what, count in found.left_out.items():
-        console.print(f"Left out: {what}, {count} times", soft_wrap=True)
+        print_words(console, f"Left out: {what}, {count} times")
     messages: list[Message] = list(found.messages)
     if wanted.prompt is not None:
         messages.append({"role": "user", "content": wanted.prompt})
     if not messages or messages[-1]["role"] != "user":
         raise NotImportable(path, "the conversation ends with an answer: go on with --prompt TEXT")
     state_key = f"imported-{new_uuid()}"
-    console.print(f"Conversation {state_key}: {len(messages)} messages", soft_wrap=True)
+    print_words(console, f"Conversation {state_key}: {len(messages)} messages")
     async with AsyncClient() as client:
         await show_run(client, console, graph, messages, state_key=state_key)
 

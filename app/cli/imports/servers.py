@@ -12,6 +12,7 @@ from rich.console import Console
 from app.cli.imports.found_servers import SERVERS, FoundServer, found_servers
 from app.cli.imports.graph_files import add_servers, existing_graph
 from app.cli.imports.source import NotImportable, read_json
+from app.cli.terminal import print_words
 from app.platform.network import Network
 from app.platform.serialization.mistakes import mistakes_in
 from app.platform.settings import Settings
@@ -48,7 +49,7 @@ async def import_servers(settings: Settings, console: Console, path: Path, graph
     for server in servers:
         left_out = server.problem or ", ".join(server.left_out)
         if left_out:
-            console.print(f"Left out of {server.origin}: {left_out}", soft_wrap=True)
+            print_words(console, f"Left out of {server.origin}: {left_out}")
     if not added:
         raise NotImportable(path, "no server of it was added")
 
@@ -101,11 +102,11 @@ def _have_ids(server: str, spec: AnyServer, tools: Mapping[str, Effect]) -> bool
 
 
 def _show_added(console: Console, path: Path, servers: Sequence[FoundServer], known: Collection[str]) -> None:
-    console.print(f"{path}: added, with the effects that the servers name. Check each:", soft_wrap=True)
+    print_words(console, f"{path}: added, with the effects that the servers name. Check each:")
     for server in servers:
         tools = ", ".join(f"{name} {effect}" for name, effect in server.entry["tools"].items())
-        console.print(f"  {server.name}: {tools}", soft_wrap=True)
+        print_words(console, f"  {server.name}: {tools}")
     if missing := sorted({name for server in servers for name in server.secrets} - set(known)):
         names = ", ".join(missing)
         message = f"Set in RUNTALLY_MCP_SECRETS, with the values that the imported file has: {names}"
-        console.print(message, soft_wrap=True)
+        print_words(console, message)

@@ -19,6 +19,7 @@ import typer
 
 from app.cli.errors import explained
 from app.cli.logs import configure_logs
+from app.cli.processes.listener import SharedListener
 from app.cli.processes.options import MemberOptions
 from app.platform.metrics.exposition import Neighbours
 from app.platform.server.imports import without_garbage_collection
@@ -50,7 +51,8 @@ def main() -> None:
 
 async def _serve(settings: Settings, options: MemberOptions, link: socket.socket) -> None:
     scrapes = nullcontext() if options.scrapes is None else socket.socket(fileno=options.scrapes)
-    with socket.socket(fileno=options.api) as api, scrapes as metrics:
+    accepted = Path(options.directory, "accepted")
+    with SharedListener(options.api, accepted, int(options.name)) as api, scrapes as metrics:
         for sock in (api, metrics):
             if sock is not None:
                 sock.set_inheritable(False)

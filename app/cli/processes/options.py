@@ -4,6 +4,9 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import ClassVar
 
+MOST_PROCESSES = 32
+"""The embedded PostgreSQL has connections for so many."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemberOptions:

@@ -31,7 +31,11 @@ def read_json(text: bytes) -> Any:
     Raises `ValueError` or `RecursionError` for malformed JSON.
     """
     value = json.loads(
-        text, object_pairs_hook=_unique_members, parse_constant=_reject_constant, parse_float=_parse_finite
+        # Of bytes Python guesses the encoding; the scan before this one counts only what is in UTF-8.
+        text.decode("utf-8-sig", "surrogatepass"),
+        object_pairs_hook=_unique_members,
+        parse_constant=_reject_constant,
+        parse_float=_parse_finite,
     )
     level, values = [_Node(value, "body", None)], 0
     for _ in range(MAX_DEPTH + 1):

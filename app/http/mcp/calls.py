@@ -6,7 +6,6 @@ from functools import partial
 from typing import NamedTuple
 
 from mcp_types import CallToolRequestParams, ElicitResult, RequestId
-from pydantic import ValidationError
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
@@ -15,10 +14,10 @@ from app.executors.inbox import RunEnded
 from app.executors.waiting.decisions import PermissionDecided, PermissionNotFound
 from app.executors.waiting.questions import QuestionAnswered, QuestionNotFound
 from app.http.dependencies import readable_run
-from app.http.field_errors import invalid_fields, rename_fields
+from app.http.field_errors import rename_fields
 from app.http.mcp.client import McpClient
 from app.http.mcp.forms import Asked, command_of
-from app.http.mcp.input import ToolCall, key_of_request, posted_field
+from app.http.mcp.input import ToolCall, key_of_request, parsed, posted_field
 from app.http.streaming.pausing import decided_requests
 from app.ids import RunKey
 from app.requests.principal import Principal
@@ -71,14 +70,22 @@ async def answer_request(
 ) -> None:
     """Apply what a client's user has filled in, to the run that asked for it, wherever that is executed."""
     record = await readable_run(services, caller, run_id)
-    try:
-        given = ElicitResult.model_validate(result)
-    except ValidationError as error:
-        raise invalid_fields(error, result, lambda field: f"result.{field}") from error
+    given = parsed(ElicitResult, result, "result.")
     asked = await _asked(services, record.key)
     if request_id not in asked:
         raise PermissionNotFound
     await _submit(services, caller, record.key, asked[request_id], given, "result.content")
+
+
+async def answer_task(
+    services: Services, caller: Principal, run: RunKey, responses: Mapping[str, object]
+) -> None:
+    """Apply what a client's user has filled in of what a task asks; what it does not ask has no effect."""
+    asked = await _asked(services, run)
+    for request_id in responses.keys() & asked.keys():
+        field = f"params.inputResponses.{request_id}"
+        given = parsed(ElicitResult, responses[request_id], f"{field}.")
+        await _submit(services, caller, run, asked[request_id], given, f"{field}.content")
 
 
 async def cancel_call(

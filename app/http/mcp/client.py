@@ -25,6 +25,12 @@ _SESSION: Final = re.compile(r"[0-9a-f]{32}-(?P<forms>forms|plain)")
 _MOST_ID_CHARS: Final = 200
 _LISTS_SINCE: Final = "2025-11-25"
 
+TASKS: Final = "io.modelcontextprotocol/tasks"
+"""The extension of the revision without sessions; the one before has tasks of its own."""
+
+_TASK_METHODS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+_TASK_METHODS_OF_SESSIONS: Final = frozenset({"tasks/get", "tasks/result", "tasks/cancel", "tasks/list"})
+
 
 class SessionNotFound(NotFound):
     """This server has not begun this session: initialize another one."""
@@ -44,6 +50,8 @@ class McpClient:
     """Whether it shows its user forms."""
     session: str | None = None
     """Of the revisions with sessions; None in others, and for clients that began none."""
+    has_tasks: bool = False
+    """Whether it announces the extension for them."""
     info: Any = None
     capabilities: Any = None
 
@@ -87,9 +95,13 @@ class McpClient:
         found = classify_inbound_request(body, headers=dict(headers))
         if isinstance(found, InboundLadderRejection):
             raise MCPError(found.code, found.message, found.data)
-        has_forms = shows_forms(found.client_capabilities)
+        capabilities = found.client_capabilities
         return cls(
-            found.protocol_version, has_forms, info=found.client_info, capabilities=found.client_capabilities
+            found.protocol_version,
+            shows_forms(capabilities),
+            has_tasks=TASKS in ((capabilities or {}).get("extensions") or {}),
+            info=found.client_info,
+            capabilities=capabilities,
         )
 
     @property
@@ -101,6 +113,17 @@ class McpClient:
     def has_lists(self) -> bool:
         """Whether its forms can have fields with several values, and its streams events without a message."""
         return is_version_at_least(self.version, _LISTS_SINCE)
+
+    @property
+    def task_methods(self) -> frozenset[str]:
+        """The methods by which its revision reaches tasks."""
+        if self.is_modern:
+            return _TASK_METHODS
+        return _TASK_METHODS_OF_SESSIONS if self.has_lists else frozenset()
+
+    def wants_task(self, params: Mapping[str, Any]) -> bool:
+        """Whether a call is answered with a task: in revisions with sessions the client asks for one."""
+        return self.has_tasks if self.is_modern else self.has_lists and params.get("task") is not None
 
 
 def new_session(params: Mapping[str, Any]) -> str:

@@ -10,21 +10,16 @@ from urllib.parse import quote, unquote
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
-    CallToolResult,
     InputRequiredResult,
     ProgressToken,
     RequestId,
     Result,
-    TextContent,
 )
 
 from app.errors import Unauthenticated
 from app.events import PermissionRequest, PermissionResolved, QuestionAsked, QuestionResolved
-from app.http.mcp.client import McpClient
 from app.http.mcp.errors import error_json
-from app.http.mcp.forms import form_of
-from app.http.mcp.input import OURS, name_of_run
-from app.http.mcp.mapper import CallMapper
+from app.http.mcp.results import Answering, CallAnswer
 from app.http.mcp.tools import result_json
 from app.http.streaming.encoder import (
     EVENT_STREAM,
@@ -33,31 +28,14 @@ from app.http.streaming.encoder import (
     REVOKED_MESSAGE,
     STOPPING_MESSAGE,
 )
-from app.http.streaming.pausing import Waiting, what_waits
+from app.http.streaming.pausing import Waiting
 from app.http.streaming.stopping import ServerStopping, retry_line
 from app.ids import RUN_ID_PATTERN
-from app.runs.generate import FAILURES
 from app.runs.records import RunRecord
 from app.streams.port import LogEntry
 
 _EVENT: Final = re.compile(rf"({RUN_ID_PATTERN[1:-1]})/([0-9]{{1,9}})/([!-~]{{1,2000}})")
 _REQUEST: Final = re.compile(rf"({RUN_ID_PATTERN[1:-1]})/([^/]{{1,128}})")
-
-
-@dataclass(frozen=True, slots=True)
-class Answering:
-    """The request that a stream answers."""
-
-    client: McpClient
-    message_id: RequestId
-    token: ProgressToken | None
-    """By which the client recognises notifications of progress; None: it wants none."""
-    may_approve: bool
-    """Whether its caller may decide about calls of tools."""
-    page: str
-    """The URL where a person answers what waits."""
-    is_structured: bool = False
-    """Whether its tool has an output schema: clients then refuse an unstructured result that is no error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +46,12 @@ class EventId:
     position: int
     message_id: RequestId
     token: ProgressToken | None
+    is_task: bool = False
+    """Whether the request asks for a task."""
 
     def __str__(self) -> str:
-        return f"{self.run_id}/{self.position}/{quote(json.dumps([self.message_id, self.token]))}"
+        request = [self.message_id, self.token, *([True] if self.is_task else [])]
+        return f"{self.run_id}/{self.position}/{quote(json.dumps(request))}"
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
@@ -78,12 +59,12 @@ class EventId:
         if (found := _EVENT.fullmatch(text)) is None:
             return None
         try:
-            message_id, token = json.loads(unquote(found[3]))
+            message_id, token, *task = json.loads(unquote(found[3]))
         except (ValueError, TypeError, RecursionError):
             return None
         if not isinstance(message_id, str | int) or not isinstance(token, str | int | None):
             return None
-        return cls(found[1], int(found[2]), message_id, token)
+        return cls(found[1], int(found[2]), message_id, token, is_task=bool(task))
 
 
 def request_named(text: object) -> tuple[str, str] | None:
@@ -96,7 +77,8 @@ class CallEncoder:
     """Receives the entries of a run in order.
 
     A stream ends with the run, or where a person has to answer who is not asked in it: in revisions without
-    sessions the result asks, in others the stream does, and clients without forms get a link.
+    sessions the result asks, in others the stream does, and clients without forms get a link. That of a task
+    ends with the run.
     """
 
     content_type: ClassVar[str] = EVENT_STREAM
@@ -113,11 +95,10 @@ class CallEncoder:
         decided: frozenset[str] = frozenset(),
     ) -> None:
         """`received`: the position up to which the client has the stream; `decided` need no answer."""
-        self._record = record
+        self._run_id = record.key.run_id
         self._to = answering
         self._received = received
-        self._decided = decided
-        self._mapper = CallMapper()
+        self._call = CallAnswer(record, answering, decided)
         self._position = 0
         # The first event has only an id, so that a stream that breaks off before the next can be resumed.
         client = answering.client
@@ -126,14 +107,13 @@ class CallEncoder:
     @property
     def ended(self) -> bool:
         """Whether the run has ended."""
-        return self._mapper.done is not None
+        return self._call.mapper.done is not None
 
     @property
     def pause_after_s(self) -> float | None:
         """Seconds of idle time before the pause; None if nothing waits that is not asked in the stream."""
-        waiting = self._waiting
-        is_asked = not self._to.client.is_modern and all(map(self._has_form, waiting))
-        return None if not waiting or is_asked else PAUSE_AFTER_S
+        is_asked = not self._to.client.is_modern and self._call.has_forms
+        return None if self._to.is_task or not self._call.waiting or is_asked else PAUSE_AFTER_S
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The messages of these entries."""
@@ -146,15 +126,10 @@ class CallEncoder:
 
     def encode_pause(self) -> bytes:
         """The result of a call whose run waits."""
-        waiting = self._waiting
-        if not all(map(self._has_form, waiting)):
-            return self._answer(self._linked(waiting)).encode("ascii")
-        requests = {
-            each.request_id: {"method": "elicitation/create", "params": self._form(each)}
-            for each in waiting
-            if isinstance(each, PermissionRequest | QuestionAsked)
-        }
-        asks = {"inputRequests": requests, "requestState": self._record.key.run_id, "_meta": self._meta}
+        call = self._call
+        if not call.has_forms:
+            return self._answer(call.linked()).encode("ascii")
+        asks = {"inputRequests": call.requests, "requestState": self._run_id, "_meta": call.meta}
         return self._answer(InputRequiredResult.model_validate(asks)).encode("ascii")
 
     def encode_revoked(self) -> bytes:
@@ -167,39 +142,18 @@ class CallEncoder:
             return self._failed(INTERNAL_ERROR, STOPPING_MESSAGE, ServerStopping.code)
         return retry_line()
 
-    @property
-    def _waiting(self) -> list[Waiting]:
-        return [each for name, each in self._mapper.pending.items() if name not in self._decided]
-
-    @property
-    def _meta(self) -> dict[str, Any]:
-        run = self._record
-        conversation = {} if run.state_key is None else {f"{OURS}conversation": run.state_key}
-        return {f"{OURS}runId": run.key.run_id, **conversation}
-
-    def _has_form(self, waiting: Waiting) -> bool:
-        """Whether the client's user can answer this in the client."""
-        if not self._to.client.has_forms:
-            return False
-        if isinstance(waiting, PermissionRequest):
-            return self._to.may_approve
-        return isinstance(waiting, QuestionAsked)
-
-    def _form(self, asked: PermissionRequest | QuestionAsked) -> dict[str, Any]:
-        return form_of(asked, has_lists=self._to.client.has_lists)
-
     def _frames(self, entry: LogEntry, resolved: set[str]) -> Iterator[str]:
         is_new = entry.position > self._received
         if self._is_primed:
             self._is_primed = False
             yield f"id: {self._event_id(0)}\ndata: \n\n"
-        for each in self._mapper.map(entry):
+        for each in self._call.mapper.map(entry):
             message = self._progress(entry, each) if isinstance(each, str) else self._asked(each, resolved)
             if message is not None and is_new:
                 yield self._frame(entry.position, message)
         self._position = entry.position
         if self.ended:
-            yield self._answer(self._result())
+            yield self._answer(self._call.result())
 
     def _progress(self, entry: LogEntry, text: str) -> dict[str, Any] | None:
         if self._to.token is None:
@@ -209,39 +163,14 @@ class CallEncoder:
 
     def _asked(self, waiting: Waiting, resolved: set[str]) -> dict[str, Any] | None:
         """A request to the client, which answers it to any server: its id says what it is about."""
-        known = waiting.request_id in resolved or waiting.request_id in self._decided
-        if self._to.client.is_modern or known or not self._has_form(waiting):
+        known = waiting.request_id in resolved or waiting.request_id in self._call.decided
+        if self._to.client.is_modern or known or not self._call.has_form(waiting):
             return None
         if not isinstance(waiting, PermissionRequest | QuestionAsked):
             return None
-        name = f"{self._record.key.run_id}/{waiting.request_id}"
-        return {"jsonrpc": "2.0", "id": name, "method": "elicitation/create", "params": self._form(waiting)}
-
-    def _result(self) -> CallToolResult:
-        if self._mapper.error is not None:
-            detail = FAILURES[self._mapper.error.error]().detail
-            return self._of_text(detail, is_error=True)
-        final = self._mapper.final
-        structured = None if final is None else final.structured_output
-        result = self._of_text(self._mapper.answer)
-        # Earlier revisions have objects only.
-        return result.model_copy(
-            update={"structured_content": structured if isinstance(structured, dict) else None}
-        )
-
-    def _linked(self, waiting: Sequence[Waiting]) -> CallToolResult:
-        run_id = self._record.key.run_id
-        what = "; ".join(map(what_waits, waiting))
-        notice = (
-            f"[Waiting for a person: {what}. {self._to.page}?runId={run_id} Then call this tool again with "
-            f'conversation "{name_of_run(run_id)}" to get the answer.]'
-        )
-        text = f"{self._mapper.text}\n\n{notice}".strip()
-        return self._of_text(text, is_error=self._to.is_structured)
-
-    def _of_text(self, text: str, *, is_error: bool = False) -> CallToolResult:
-        content = [TextContent(type="text", text=text)]
-        return CallToolResult.model_validate({"content": content, "isError": is_error, "_meta": self._meta})
+        name = f"{self._run_id}/{waiting.request_id}"
+        form = self._call.form(waiting)
+        return {"jsonrpc": "2.0", "id": name, "method": "elicitation/create", "params": form}
 
     def _answer(self, result: Result) -> str:
         shaped = result_json(self._to.client, result)
@@ -257,4 +186,5 @@ class CallEncoder:
         return f"{name}event: message\ndata: {json.dumps(message, separators=(',', ':'))}\n\n"
 
     def _event_id(self, position: int) -> EventId:
-        return EventId(self._record.key.run_id, position, self._to.message_id, self._to.token)
+        request = (self._to.message_id, self._to.token)
+        return EventId(self._run_id, position, *request, is_task=self._to.is_task)

@@ -1,7 +1,7 @@
 """McpExchange: one message of a client, and its response."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from mcp_types import (
     CallToolRequestParams,
     JSONRPCNotification,
     JSONRPCRequest,
+    ProgressToken,
     RequestId,
 )
 from mcp_types.methods import validate_client_request
@@ -30,14 +31,17 @@ from app.http.dependencies import readable_run
 from app.http.field_errors import invalid_fields
 from app.http.mcp.calls import OpenedCall, answer_request, cancel_call, open_call
 from app.http.mcp.client import SESSION, McpClient, new_session, require_short
-from app.http.mcp.encoder import Answering, CallEncoder, EventId, request_named
+from app.http.mcp.encoder import CallEncoder, EventId, request_named
 from app.http.mcp.errors import TOLD_TO_THE_MODEL, error_json, refusal_json
 from app.http.mcp.input import ToolCall
+from app.http.mcp.results import Answering, CallAnswer
+from app.http.mcp.tasks import RunTasks
 from app.http.mcp.tools import CALL, error_result, output_of, result_json, served, tool_name
 from app.http.streaming.discarded_entries import without_discarded
 from app.http.streaming.pausing import decided_requests
 from app.http.streaming.run_streams import RunStreams
 from app.requests.principal import Principal
+from app.runs.records import RunRecord
 from app.runs.requests.posted import Posting
 
 _OK: Final = 200
@@ -82,15 +86,23 @@ class McpExchange:
         record = await readable_run(self.services, self.caller, event.run_id)
         client = McpClient.of_notice(self.headers)
         opened = OpenedCall(record, await decided_requests(self.services, record.key))
-        streams = await self.streams()
-        return self._stream(streams, client, opened, event.message_id, event.token, received=event.position)
+        answering = self._answering(client, record, event.message_id, event.token)
+        return self._stream(
+            await self.streams(),
+            opened,
+            replace(answering, is_task=event.is_task),
+            received=event.position,
+            stops_unread=record.stops_unread and not event.is_task,
+        )
 
     async def _answered(self, request: JSONRPCRequest, body: Mapping[str, Any]) -> Response:
         try:
             require_short(request.id, "id")
             client = McpClient.of(body, self.headers)
             if request.method == CALL:
-                return await self._called(client, request)
+                return await self._refusing(request.id, self._called(client, request))
+            if request.method in client.task_methods:
+                return await self._refusing(request.id, self._of_task(client, request))
             params = request.params or {}
             result = await served(client, request.id, request.method, params, self._graphs())
         except MCPError as error:
@@ -104,19 +116,55 @@ class McpExchange:
     async def _called(self, client: McpClient, request: JSONRPCRequest) -> Response:
         token = progress_token_from_params(request.params)
         require_short(token, "params._meta.progressToken")
+        wants_task = client.wants_task(request.params or {})
         try:
-            streams = await self.streams()
+            streams = None if wants_task else await self.streams()
             read = partial(self._call_in, client, request)
             call, params = await self.services.offload.run(read, size=self._size)
             opened = await open_call(self.services, self.caller, call, params, self.posting, size=self._size)
         except AppError as error:
+            # In revisions with sessions a call for a task has no other result.
+            if error.status not in TOLD_TO_THE_MODEL or (wants_task and not client.is_modern):
+                raise
+            told = result_json(client, error_result(error.detail))
+            return JSONResponse(_response(request.id, told))
+        answering = self._answering(client, opened.record, request.id, token)
+        tasks = RunTasks(self.services, self.caller, client)
+        if wants_task and tasks.has(opened.record):
+            return JSONResponse(_response(request.id, tasks.created(CallAnswer(opened.record, answering))))
+        return self._stream(
+            streams or await self.streams(), opened, answering, stops_unread=opened.record.stops_unread
+        )
+
+    async def _of_task(self, client: McpClient, request: JSONRPCRequest) -> Response:
+        """The response to a request about a task."""
+        params, tasks = request.params or {}, RunTasks(self.services, self.caller, client)
+        tasks.check(self.headers, params)
+        if request.method == "tasks/list":
+            return JSONResponse(_response(request.id, await tasks.list(params)))
+        record = await tasks.find(params)
+        token = progress_token_from_params(params)
+        require_short(token, "params._meta.progressToken")
+        answering = self._answering(client, record, request.id, token)
+        match request.method:
+            case "tasks/result":
+                opened = OpenedCall(record, await decided_requests(self.services, record.key))
+                return self._stream(await self.streams(), opened, replace(answering, is_task=True))
+            case "tasks/get":
+                result = await tasks.get(record, answering)
+            case "tasks/update":
+                result = await tasks.update(record, params)
+            case _:
+                result = await tasks.cancel(record)
+        return JSONResponse(_response(request.id, result))
+
+    async def _refusing(self, message_id: RequestId, response: Awaitable[Response]) -> Response:
+        try:
+            return await response
+        except AppError as error:
             if error.status >= _SERVER_ERROR:
                 raise
-            if error.status in TOLD_TO_THE_MODEL:
-                told = result_json(client, error_result(error.detail))
-                return JSONResponse(_response(request.id, told))
-            return self._refused(refusal_json(request.id, error))
-        return self._stream(streams, client, opened, request.id, token)
+            return self._refused(refusal_json(message_id, error))
 
     def _call_in(self, client: McpClient, request: JSONRPCRequest) -> tuple[ToolCall, CallToolRequestParams]:
         given = request.params or {}
@@ -135,30 +183,30 @@ class McpExchange:
         )
         return call, params
 
-    def _stream(
-        self,
-        streams: RunStreams,
-        client: McpClient,
-        opened: OpenedCall,
-        message_id: RequestId,
-        token: str | int | None,
-        *,
-        received: int = -1,
-    ) -> Response:
-        record = opened.record
-        may_approve = self.caller.may("runs:approve")
+    def _answering(
+        self, client: McpClient, record: RunRecord, message_id: RequestId, token: ProgressToken | None
+    ) -> Answering:
         graph = self.services.graphs.find(record.graph_id)
-        answering = Answering(
+        return Answering(
             *(client, message_id, token),
-            may_approve=may_approve,
+            may_approve=self.caller.may("runs:approve"),
             page=self.page,
             is_structured=graph is not None and output_of(graph) is not None,
         )
-        encoder = CallEncoder(record, answering, received=received, decided=opened.decided)
-        batches = without_discarded(self.services.runs.follow(record.key))
-        return streams.until_pause(
-            self.caller, record.key, batches, encoder, stops_unread=record.stops_unread
-        )
+
+    def _stream(
+        self,
+        streams: RunStreams,
+        opened: OpenedCall,
+        answering: Answering,
+        *,
+        received: int = -1,
+        stops_unread: bool = False,
+    ) -> Response:
+        run = opened.record.key
+        encoder = CallEncoder(opened.record, answering, received=received, decided=opened.decided)
+        batches = without_discarded(self.services.runs.follow(run))
+        return streams.until_pause(self.caller, run, batches, encoder, stops_unread=stops_unread)
 
     async def _notified(self, client: McpClient, notice: JSONRPCNotification) -> None:
         # Where there are no sessions, a client that cancels disconnects.

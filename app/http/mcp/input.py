@@ -86,7 +86,7 @@ class ToolCall:
         given = {
             name.removeprefix(OURS): value for name, value in (meta or {}).items() if name.startswith(OURS)
         }
-        ours = _parsed(CallMeta, given, f"params._meta.{OURS}")
+        ours = parsed(CallMeta, given, f"params._meta.{OURS}")
         key = key_of_request(caller, client, message_id)
         if ours.idempotency_key is not None:
             key = hashed(caller, "key", ours.idempotency_key)
@@ -142,10 +142,10 @@ def posted_field(field: str) -> str:
 def _read_arguments(graph: GraphSpec, given: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
     """What the run gets, and the name of the conversation."""
     if graph.input is None:
-        found = _parsed(_MessageArguments, given, "params.arguments.")
+        found = parsed(_MessageArguments, given, "params.arguments.")
         return {"messages": [Message.of(role="user", content=found.message)]}, found.conversation
     own = {name: value for name, value in given.items() if name != CONVERSATION}
-    named = _parsed(_Named, {name: given[name] for name in given.keys() - own.keys()}, "params.arguments.")
+    named = parsed(_Named, {name: given[name] for name in given.keys() - own.keys()}, "params.arguments.")
     return {"input": own}, named.conversation
 
 
@@ -160,7 +160,8 @@ def hashed(caller: Principal, *parts: str | int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _parsed(model: type[_ModelT], value: Any, prefix: str) -> _ModelT:
+def parsed(model: type[_ModelT], value: Any, prefix: str) -> _ModelT:
+    """The value as this model; raises `Invalid` with `prefix` before the names of its fields."""
     try:
         return model.model_validate(value)
     except ValidationError as error:

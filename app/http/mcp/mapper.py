@@ -33,8 +33,8 @@ from app.events import (
 from app.http.streaming.pausing import Waiting
 from app.streams.port import LogEntry
 
-_SHOWN_CHARS: Final = 2_000
-"""How much of the text so far a notification has: its end."""
+SHOWN_CHARS: Final = 2_000
+"""How much of the text so far a client is shown: its end."""
 
 _EVERY_CHARS: Final = 200
 
@@ -115,7 +115,7 @@ class CallMapper:
         is_due = isinstance(event, Step) or self._shown == 0 or len(self.text) - self._shown >= _EVERY_CHARS
         if is_due and len(self.text) > self._shown:
             self._shown = len(self.text)
-            yield self.text[-_SHOWN_CHARS:]
+            yield self.text[-SHOWN_CHARS:]
 
 
 def _not_shown(event: _NotShown) -> None:

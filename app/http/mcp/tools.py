@@ -29,13 +29,15 @@ from mcp_types import (
     TextContent,
     Tool,
     ToolAnnotations,
+    ToolExecution,
 )
 from mcp_types.methods import serialize_server_result
+from mcp_types.version import is_version_at_least
 
 from app import __version__
 from app.graphs.schemas import CONVERSATION
 from app.graphs.spec import GraphSpec
-from app.http.mcp.client import McpClient
+from app.http.mcp.client import TASKS, McpClient
 
 CALL: Final = "tools/call"
 _MESSAGE: Final[dict[str, Any]] = {
@@ -73,6 +75,7 @@ def tool_of(graph: GraphSpec) -> Tool:
         input_schema=_arguments_of(graph),
         output_schema=output_of(graph),
         annotations=hints,
+        execution=ToolExecution(task_support="optional"),
     )
 
 
@@ -132,6 +135,8 @@ SERVER: Final[Server[Any]] = Server(
     on_list_prompts=_list_prompts,
     on_get_prompt=_get_prompt,
 )
+SERVER.extensions[TASKS] = {}
+_TASK_CAPABILITIES: Final[dict[str, Any]] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 
 
 @dataclass(slots=True)
@@ -172,7 +177,7 @@ async def served(
     graphs: Iterable[GraphSpec],
 ) -> dict[str, Any]:
     """The result of a request that is no call; raises `MCPError`, `ValidationError`."""
-    return await serve_one(
+    result = await serve_one(
         SERVER,
         _Exchange(message_id, ServerMessageMetadata(request_context=graphs)),
         method,
@@ -180,6 +185,10 @@ async def served(
         connection=Connection.from_envelope(client.version, client.info, client.capabilities),
         lifespan_state={},
     )
+    # The library has no place for these.
+    if method == "initialize" and is_version_at_least(result["protocolVersion"], "2025-11-25"):
+        result["capabilities"]["tasks"] = _TASK_CAPABILITIES
+    return result
 
 
 def error_result(text: str) -> CallToolResult:
@@ -191,6 +200,9 @@ def result_json(client: McpClient, result: Result) -> dict[str, Any]:
     """The result of a call in the client's revision."""
     plain = result.model_dump(by_alias=True, mode="json", exclude_none=True)
     shaped = serialize_server_result(CALL, client.version, plain)
-    if client.is_modern:
-        shaped["_meta"] = {SERVER_INFO_META_KEY: SERVER.server_info_stamp, **shaped.get("_meta", {})}
-    return shaped
+    return stamped(shaped) if client.is_modern else shaped
+
+
+def stamped(result: dict[str, Any]) -> dict[str, Any]:
+    """A result of the revision without sessions, which names the server in each."""
+    return {**result, "_meta": {SERVER_INFO_META_KEY: SERVER.server_info_stamp, **result.get("_meta", {})}}

@@ -20,10 +20,13 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+import structlog
 from filelock import FileLock, Timeout
 
 from app.errors import OperatorError
 from app.platform.embedded.watched import environment, reason_of, start_watched, stop_watched
+
+log = structlog.get_logger(__name__)
 
 _HOST = "127.0.0.1"
 _USER = "runtally"
@@ -122,6 +125,8 @@ class _Cluster:
     async def running(self) -> AsyncIterator[str]:
         if not (self.data / "PG_VERSION").exists():
             await asyncio.to_thread(self._create)
+            # In another directory than usual, a command would seem to find an empty database.
+            log.info("database.created", directory=str(self.data))
         self._require_version()
         port, url = _free_port(), ""
         await asyncio.to_thread(self._wait_for_previous_server)

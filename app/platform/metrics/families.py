@@ -1,6 +1,7 @@
-"""Gauges and counters that are computed while they are scraped."""
+"""What metrics share: their prefix, bounded labels, and families that are computed while they are scraped."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -10,6 +11,26 @@ NAMESPACE = "runtally"
 
 Family: TypeAlias = Metric
 """A metric with all its samples."""
+
+OTHER = "other"
+"""The value of a label for every name that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNames:
+    """The names that may be values of a label, whatever names arrive from outside.
+
+    A server knows all of them when it starts.
+    """
+
+    names: frozenset[str] = frozenset()
+    normalize: Callable[[str], str] = str
+    """Makes one name of all its spellings."""
+
+    def label(self, name: str) -> str:
+        """The value of the label for this name."""
+        known = self.normalize(name)
+        return known if known in self.names else OTHER
 
 
 def gauge(name: str, documentation: str, value: float) -> Family:

@@ -5,8 +5,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from app.platform.metrics.families import NAMESPACE
-from app.platform.metrics.labels import OTHER, KnownNames
+from app.platform.metrics.families import NAMESPACE, OTHER, KnownNames
 from app.platform.metrics.rate_limits import RateLimits
 
 _OVERHEAD_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 20)

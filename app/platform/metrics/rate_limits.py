@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from app.platform.metrics.families import Family, gauges
-from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.families import Family, KnownNames, gauges
 
 _HEADER = "anthropic-ratelimit-{kind}-{field}"
 _KINDS = {

@@ -6,8 +6,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from app.platform.metrics.families import NAMESPACE
-from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.families import NAMESPACE, KnownNames
 from app.usage.records import TokenUsage
 
 _LAG_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 300, 3600)

@@ -7,8 +7,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from app.events import AiEvent, MeterReport, TextDelta, UsageReport
-from app.platform.metrics.families import NAMESPACE
-from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.families import NAMESPACE, KnownNames
 from app.requests.outcome import GraphFinal
 
 _WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)

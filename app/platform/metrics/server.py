@@ -5,9 +5,9 @@ from typing import Self
 
 from app.platform.metrics.egress import EgressMetrics
 from app.platform.metrics.event_loop import EventLoopLag
-from app.platform.metrics.families import gauges
+from app.platform.metrics.families import KnownNames, gauges
 from app.platform.metrics.gateway import GatewayMetrics
-from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.objects import ObjectMetrics
 from app.platform.metrics.receipts import ReceiptMetrics
 from app.platform.metrics.registry import MetricsRegistry
 from app.platform.metrics.runs import RunMetrics
@@ -23,6 +23,7 @@ class ServerMetrics:
     runs: RunMetrics
     gateway: GatewayMetrics
     egress: EgressMetrics
+    objects: ObjectMetrics
     receipts: ReceiptMetrics
     webhooks: WebhookMetrics
     event_loop: EventLoopLag
@@ -48,6 +49,7 @@ class ServerMetrics:
             runs=RunMetrics(instruments, graphs=graphs),
             gateway=GatewayMetrics(instruments, models=models),
             egress=EgressMetrics(instruments),
+            objects=ObjectMetrics(instruments),
             receipts=ReceiptMetrics(instruments, models=models),
             webhooks=WebhookMetrics(instruments),
             event_loop=EventLoopLag(instruments),

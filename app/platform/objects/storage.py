@@ -2,6 +2,9 @@
 
 import asyncio
 import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import quote
@@ -14,6 +17,7 @@ from pydantic import SecretStr
 from app.errors import Gone, OperatorError, Unavailable
 from app.ids import AccountId
 from app.platform.logs.dependency import QUIET_S, DependencyLog
+from app.platform.metrics.objects import ObjectMetrics, ObjectOperation
 from app.platform.network import SYSTEM, Network
 from app.platform.serialization.cipher import Cipher, NotDecrypted
 
@@ -47,9 +51,12 @@ class ObjectsNotUsable(OperatorError):
 class ObjectStorage:
     """Contents by account and SHA-256, encrypted if there is a key."""
 
-    def __init__(self, url: str, key: SecretStr | None, network: Network) -> None:
+    def __init__(
+        self, url: str, key: SecretStr | None, network: Network, metrics: ObjectMetrics | None = None
+    ) -> None:
         """Raises `ObjectsNotUsable` for a URL that nothing can be stored at."""
         self._cipher = None if key is None else Cipher(key)
+        self._metrics = metrics or ObjectMetrics()
         self._log = DependencyLog("objects.unavailable", "objects.available", quiet_s=QUIET_S)
         try:
             if url.startswith(_FILE):
@@ -69,40 +76,33 @@ class ObjectStorage:
         path = self._path(account_id, sha256)
         if self._cipher is not None:
             content = await asyncio.to_thread(self._cipher.encrypt, content, purpose=path.encode())
-        try:
+        with self._request("put"):
             await self._store.put_async(path, content)
-        except (BaseError, OSError) as error:
-            raise self._failed(error) from error
-        self._log.worked()
+        self._metrics.passed("put", len(content))
 
     async def get(self, account_id: AccountId, sha256: str) -> bytes:
         """A content that was written, whole and unchanged; raises `ContentsUnavailable`, `ContentLost`."""
         path = self._path(account_id, sha256)
         for pause_s in (*_REREADS_S, None):
             try:
-                content = bytes(await (await self._store.get_async(path)).bytes_async())
+                with self._request("get"):
+                    content = bytes(await (await self._store.get_async(path)).bytes_async())
+                self._metrics.passed("get", len(content))
                 if (plain := await asyncio.to_thread(self._checked, path, sha256, content)) is not None:
-                    self._log.worked()
                     return plain
                 problem: Exception = NotDecrypted("damaged, or encrypted with another key")
             except FileNotFoundError as error:
                 problem = error
-            except (BaseError, OSError) as error:
-                raise self._failed(error) from error
             if pause_s is not None:
                 await asyncio.sleep(pause_s)
         log.error("objects.content_lost", path=path, reason=type(problem).__name__)
+        self._metrics.failed("lost")
         raise ContentLost from problem
 
     async def delete(self, account_id: AccountId, sha256: str) -> None:
         """Delete a content, if it is there; raises `ContentsUnavailable`."""
-        try:
+        with suppress(FileNotFoundError), self._request("delete"):
             await self._store.delete_async(self._path(account_id, sha256))
-        except FileNotFoundError:
-            pass
-        except (BaseError, OSError) as error:
-            raise self._failed(error) from error
-        self._log.worked()
 
     def _path(self, account_id: AccountId, sha256: str) -> str:
         # The hash of a content that others know would tell them that an account has it.
@@ -117,10 +117,26 @@ class ObjectStorage:
                 return None
         return content if hashlib.sha256(content).hexdigest() == sha256 else None
 
-    def _failed(self, error: Exception) -> ContentsUnavailable:
-        # Its text may have the URL with its query, and what the store answered.
-        self._log.failed(type(error).__name__)
-        return ContentsUnavailable()
+    @contextmanager
+    def _request(self, operation: ObjectOperation) -> Iterator[None]:
+        """Raises `ContentsUnavailable`, and `FileNotFoundError` if what is read or deleted is not there."""
+        began = time.monotonic()
+        try:
+            yield
+        except (BaseError, OSError) as error:
+            # Nothing can be written where the bucket is not there.
+            if isinstance(error, FileNotFoundError) and operation != "put":
+                self._answered(operation, began)
+                raise
+            # Its text may have the URL with its query, and what the store answered.
+            self._log.failed(type(error).__name__)
+            self._metrics.failed("unavailable")
+            raise ContentsUnavailable from error
+        self._answered(operation, began)
+
+    def _answered(self, operation: ObjectOperation, began: float) -> None:
+        self._metrics.answered(operation, after_s=time.monotonic() - began)
+        self._log.worked()
 
 
 def _client_options(network: Network) -> dict[str, Any]:

@@ -105,7 +105,7 @@ function Period({ view, show, who, days }) {
           days=${shown.days}
           top=${TOP}
           than=${shown.before.name}
-          anomalies=${anomaliesOf(eachOf(shown.compared, "day"), creditsByDay(perDay))?.filter(({ day }) => Date.parse(day) >= shown.days.first)}
+          anomalies=${anomaliesOf(eachOf(shown.compared, "day"), creditsByDay(perDay))?.filter(({ day }) => Date.parse(day) >= shown.days.first) ?? null}
           budgets=${budgets?.items ?? []}
           labelFor=${labelsOf(perPart.groupBy ?? split, labels)}
         />

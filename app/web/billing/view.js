@@ -9,7 +9,7 @@ const MAX_DAYS = 3 * 366;
 const MAX_HOURLY_DAYS = 14;
 
 /** The splits of charges; a further one is by the values of a tag, `tag:NAME`. */
-const SPLIT = /^(?:model|graph|key|endUser|account|tag:[A-Za-z][A-Za-z0-9_.-]{0,63})$/;
+const SPLIT = /^(?:model|graph|provider|key|endUser|account|tag:[A-Za-z][A-Za-z0-9_.-]{0,63})$/;
 const UNITS = /** @type {const} */ (["day", "hour"]);
 const MEASURES = /** @type {const} */ (["charged", "tokens", "cache"]);
 const AXES = /** @type {const} */ (["usual", "whole"]);

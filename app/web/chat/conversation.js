@@ -67,11 +67,15 @@ export class Conversation {
     /** @type {string | null} */
     this.problem = null;
     this.connectionLost = false;
+    /** How many tokens it has for the model, of how many it may have. @type {{used: number, window: number} | null} */
+    this.context = null;
     this._onChange = onChange;
     this._onRunEnd = onRunEnd;
     /** @type {Map<string, () => void>} */
     this._stops = new Map();
     this._closed = false;
+    /** The newest run that `catchUp` has found. @type {string | null} */
+    this._lastRun = null;
   }
 
   /** The turns whose run has not ended, oldest first. */
@@ -105,6 +109,20 @@ export class Conversation {
     if (found.branches > 1) await this._readBranches();
     this.turns = turnsOf(found.messages);
     for (const turn of this.open) this._follow(turn);
+    const last = this.turns.at(-1);
+    if (last?.run.done && last.runId) void this._readEnd(last);
+  }
+
+  /** Read what was said elsewhere since the conversation was read. Throws `ApiError`. */
+  async catchUp() {
+    if (this.turns.length === 0 || this.open.length > 0) return;
+    const [last] = (await get(apiPath("/v1/runs", { stateKey: this.key, limit: 1 }))).items;
+    // It may be on another branch, and is looked for once.
+    if (last === undefined || last.runId === this._lastRun || this._closed) return;
+    this._lastRun = last.runId;
+    if (this.turns.some(({ runId }) => runId === last.runId)) return;
+    await this._read();
+    this._onChange();
   }
 
   async _readBranches() {
@@ -300,12 +318,17 @@ export class Conversation {
   _end(turn) {
     this._onRunEnd(turn);
     // Receipts are in the database within a second of the end.
-    const timer = setTimeout(async () => {
-      const found = await get(apiPath("/v1/runs/{runId}", { runId: turn.runId })).catch(() => null);
-      turn.costUsd = found?.billing?.costUsd ?? null;
-      this._onChange();
-    }, RECEIPTS_DELAY_MS);
+    const timer = setTimeout(() => this._readEnd(turn), RECEIPTS_DELAY_MS);
     this._stops.set(turn.runId, () => clearTimeout(timer));
+  }
+
+  /** What a run has cost, and the context that it leaves. @param {Turn} turn */
+  async _readEnd(turn) {
+    const found = await get(apiPath("/v1/runs/{runId}", { runId: turn.runId })).catch(() => null);
+    turn.costUsd = found?.billing?.costUsd ?? turn.costUsd;
+    const { contextUsed, contextWindow } = found?.final ?? {};
+    this.context = contextUsed && contextWindow ? { used: contextUsed, window: contextWindow } : null;
+    this._onChange();
   }
 }
 

@@ -5,6 +5,7 @@
 import { ApiError, apiPath, get, post } from "../api.js";
 import { useEffect, useReducer, useRef, useState } from "../html.js";
 import { t } from "../languages.js";
+import { whenBack } from "../parts/presence.js";
 import { Conversation, newKey } from "./conversation.js";
 import { rendered } from "./markdown.js";
 import { apiProblem, runProblem } from "./messages.js";
@@ -132,7 +133,18 @@ export function useShown({ onRunEnd, onLoad }, first) {
   };
   useEffect(() => {
     show(first());
-    return () => current.current.conversation?.close();
+    const leave = whenBack(async () => {
+      try {
+        await current.current.conversation?.catchUp();
+      } catch (error) {
+        // Without an answer nothing is new.
+        if (!(error instanceof ApiError)) throw error;
+      }
+    });
+    return () => {
+      leave();
+      current.current.conversation?.close();
+    };
   }, []);
   return { conversation: current.current.conversation, announcement, show };
 }

@@ -16,6 +16,9 @@ import { useDraft } from "./composer/drafts.js";
 import { Busy, ConfirmDelete, Scroll } from "./layout.js";
 import { Turn } from "./transcript.js";
 
+/** So many are drawn at once, and earlier ones on request: each change draws all of them anew. */
+const TURNS_AT_ONCE = 50;
+
 /**
  * @param {object} props
  * @param {Conversation} props.conversation
@@ -24,12 +27,14 @@ import { Turn } from "./transcript.js";
  * @param {Attachments} props.attachments
  * @param {(remove: (() => void) | null) => Html} props.head draws the header; `remove` asks before it deletes
  * @param {string | null} props.draftName under which the draft is kept; null keeps none
+ * @param {(() => void) | null} props.listKeys shows the keys of the page
  * @param {Actions} props.actions
  * @param {string} props.problem
  * @param {string} props.announcement
  */
 export function ConversationPane(props) {
-  const { conversation, graphs, choices, attachments, head, draftName, actions, problem, announcement } = props;
+  const { conversation, graphs, choices, attachments, head, draftName, listKeys, actions, problem, announcement } =
+    props;
   const [isConfirming, setConfirming] = useState(false);
   const draft = useDraft(conversation.key, draftName);
   const { turns } = conversation;
@@ -59,29 +64,49 @@ export function ConversationPane(props) {
           turns.length === 0 &&
           html`<${FirstScreen} conversation=${conversation} ...${graphs} suggest=${actions.send && suggest} />`
         }
-        ${turns.map(
-          (turn, index) => html`
-            <${Turn}
-              key=${turn.runId || index}
-              turn=${turn}
-              busy=${Boolean(running)}
-              alternatives=${alternativesAfter(conversation.branches, turns[index - 1]?.runId || null)}
-              actions=${actions}
-            />
-          `,
-        )}
+        <${Turns} key=${conversation.key} conversation=${conversation} busy=${Boolean(running)} actions=${actions} />
       <//>
       <div class="foot">
         <p class="busy" role="status">${running && html`<${Busy} run=${running} since=${since} lost=${conversation.connectionLost} />`}</p>
         ${problem && html`<p class="notice notice-bad foot-problem" role="alert">${problem}</p>`}
         ${
           actions.send
-            ? html`<${Composer} conversation=${conversation.key} ...${{ graphs, choices, draft, attachments, actions, running }} />`
+            ? html`<${Composer} ...${{ conversation, graphs, choices, draft, attachments, listKeys, actions, running }} />`
             : html`<p class="notice foot-problem">${t("read-only")}</p>`
         }
       </div>
       <p class="visually-hidden" role="status">${announcement}</p>
       ${isConfirming && html`<${ConfirmDelete} yes=${confirmDelete} no=${() => setConfirming(false)} />`}
     </main>
+  `;
+}
+
+/** @param {{conversation: Conversation, busy: boolean, actions: Actions}} props */
+function Turns({ conversation: { turns, branches }, busy, actions }) {
+  const [most, setMost] = useState(TURNS_AT_ONCE);
+  const first = Math.max(0, turns.length - most);
+  const showEarlier = (/** @type {MouseEvent & {currentTarget: HTMLElement}} */ { currentTarget }) => {
+    const place = currentTarget.closest(".scroll");
+    const below = place ? place.scrollHeight - place.scrollTop : 0;
+    setMost(most + TURNS_AT_ONCE);
+    // What was in view stays there.
+    requestAnimationFrame(() => place?.scrollTo(0, place.scrollHeight - below));
+  };
+  return html`
+    ${
+      first > 0 &&
+      html`<button type="button" class="button button-small earlier" onClick=${showEarlier}>${t("show-earlier-messages")}</button>`
+    }
+    ${turns.slice(first).map(
+      (turn, index) => html`
+        <${Turn}
+          key=${turn.runId || first + index}
+          turn=${turn}
+          busy=${busy}
+          alternatives=${alternativesAfter(branches, turns[first + index - 1]?.runId || null)}
+          actions=${actions}
+        />
+      `,
+    )}
   `;
 }

@@ -30,7 +30,7 @@ export function Tools() {
         {
           label: "Arguments",
           show: (/** @type {Tool} */ { inputSchema }) =>
-            html`<span class="wrapped">${Object.keys(inputSchema.properties ?? {}).join(" ")}</span>`,
+            html`<span class="wrapped">${Object.keys(inputSchema.properties ?? {}).join(", ")}</span>`,
         },
       ]}
     />`,
@@ -51,9 +51,9 @@ export function Models({ who }) {
           { label: "Model", show: (/** @type {Model} */ { id }) => id },
           {
             label: "Also called",
-            show: (/** @type {Model} */ { aliases }) => html`<span class="wrapped">${aliases.join(" ")}</span>`,
+            show: (/** @type {Model} */ { aliases }) => html`<span class="wrapped">${aliases.join(", ")}</span>`,
           },
-          { label: "Roles", show: (/** @type {Model} */ { roles }) => roles.join(" ") },
+          { label: "Roles", show: (/** @type {Model} */ { roles }) => roles.join(", ") },
           { label: "State", show: (/** @type {Model} */ { priced, refusal }) => stateOf(priced, refusal) },
           {
             label: "Context",

@@ -50,7 +50,7 @@ function Facts({ balance: { mode, leftUsd, available, grantedUsd, spentUsd, mont
   const dollars = (/** @type {bigint} */ units) => html`<span title=${formatExact(units)}>${formatMoney(units)}</span>`;
   const facts = [
     ["Paid", mode === "prepaid" ? "before it is used" : "afterwards"],
-    ["Left", dollars(parseDollars(leftUsd))],
+    [mode === "prepaid" ? "Left" : "Balance", dollars(parseDollars(leftUsd))],
     ["For new runs", available !== null && dollars(fromCredits(Math.max(available, 0)))],
     ["Set aside for runs", reserved > 0 && dollars(fromCredits(reserved))],
     ["Granted", dollars(parseDollars(grantedUsd))],

@@ -97,11 +97,11 @@ function restrictionsOf({ graphs, models, limits, labels }) {
   const { requestsPerMinute, concurrentRuns } = limits;
   const tags = Object.entries(labels?.tags ?? {}).map(([name, value]) => `${name}=${value}`);
   const restrictions = [
-    graphs && `graphs ${graphs.join(" ")}`,
-    models && `models ${models.join(" ")}`,
+    graphs && `graphs ${graphs.join(", ")}`,
+    models && `models ${models.join(", ")}`,
     requestsPerMinute !== null && `${requestsPerMinute} requests a minute`,
     concurrentRuns !== null && `${concurrentRuns} runs at once`,
-    labels && `${labels.fixed ? "only as" : "labelled"} ${[labels.endUser, ...tags].filter(Boolean).join(" ")}`,
+    labels && `${labels.fixed ? "only as" : "labelled"} ${[labels.endUser, ...tags].filter(Boolean).join(", ")}`,
   ].filter(Boolean);
   return restrictions.length > 0 && html`<span class="wrapped">${restrictions.join("; ")}</span>`;
 }

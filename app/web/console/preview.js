@@ -3,6 +3,7 @@
 import { apiPath, ApiError, post } from "../api.js";
 import { html, useState, withValue } from "../html.js";
 import { formatMoney, parseDollars } from "../money.js";
+import { count } from "../parts/format.js";
 import { Table } from "../parts/table.js";
 
 /** @typedef {Schemas["PreviewResponse"]} Previewed */
@@ -50,14 +51,14 @@ function Planned({ of: { model, modelOptions, limits, forecast, tools, rules, sy
     ["Model", model],
     ["Thinking", String(thinking)],
     ["Effort", effort],
-    ["Output tokens, at most", maxOutputTokens],
-    ["Context window", contextWindow],
+    ["Output tokens, at most", maxOutputTokens && count(maxOutputTokens)],
+    ["Context window", contextWindow && count(contextWindow)],
     ["Fallback", fallback],
-    ["Task budget", taskBudget],
+    ["Task budget", taskBudget && count(taskBudget)],
     ["Time, at most", `${limits.timeoutS} s`],
     ["Steps, at most", limits.maxTurns],
     ["Budget", limits.maxBudgetUsd && formatMoney(parseDollars(limits.maxBudgetUsd))],
-    ["Tokens, at most", limits.maxTotalTokens],
+    ["Tokens, at most", limits.maxTotalTokens && count(limits.maxTotalTokens)],
     [
       "Usually costs",
       forecast &&

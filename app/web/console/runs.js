@@ -5,7 +5,7 @@
 
 import { apiPath, post } from "../api.js";
 import { html } from "../html.js";
-import { formatExact, formatMoney, parseDollars } from "../money.js";
+import { formatExact, formatFixed, parseDollars } from "../money.js";
 import { Action } from "../parts/action.js";
 import { FilterFields } from "../parts/filter_fields.js";
 import { duration } from "../parts/format.js";
@@ -119,16 +119,15 @@ function columnsFor(who, query, reload) {
   return [
     { label: "Accepted", show: (/** @type {Run} */ run) => timeOf(run.createdAt) },
     { label: "Run", show: (/** @type {Run} */ run) => idOf(run.runId, mayReadCosts && linkToRun(run.runId)) },
-    { label: "Status", show: (/** @type {Run} */ run) => html`${badge(run.status)} ${run.final?.error}` },
-    { label: "Graph", show: (/** @type {Run} */ run) => run.graphId },
-    { label: "Model", show: (/** @type {Run} */ run) => run.model },
     {
-      label: "End user, tags",
-      show: (/** @type {Run} */ run) =>
-        [run.endUser, ...Object.entries(run.tags ?? {}).map(([name, value]) => `${name}:${value}`)]
-          .filter(Boolean)
-          .join(" · "),
+      label: "Status",
+      show: (/** @type {Run} */ run) => html`<span class="wrapped">${badge(run.status)} ${run.final?.error}</span>`,
     },
+    {
+      label: "Graph, model",
+      show: (/** @type {Run} */ run) => html`${run.graphId}<br /><span class="muted">${run.model}</span>`,
+    },
+    { label: "End user, tags", show: labelsOf },
     {
       label: "Ran",
       isNumber: true,
@@ -152,6 +151,12 @@ function columnsFor(who, query, reload) {
   ];
 }
 
+/** @param {Run} run */
+function labelsOf({ endUser, tags }) {
+  const labels = [endUser, ...Object.entries(tags ?? {}).map(([name, value]) => `${name}:${value}`)].filter(Boolean);
+  return labels.length > 0 && html`<span class="wrapped">${labels.join(" · ")}</span>`;
+}
+
 /** @param {{href: string, runId: string}} props */
 function CompareLink({ href, runId }) {
   return html`<a class="button button-small" href=${href}>Compare<span class="visually-hidden"> ${runId}</span></a>`;
@@ -165,7 +170,7 @@ function comparing({ runId }, query) {
 /** @param {string} costUsd */
 function costOf(costUsd) {
   const cost = parseDollars(costUsd);
-  return html`<span title=${formatExact(cost)}>${formatMoney(cost)}</span>`;
+  return html`<span title=${formatExact(cost)}>${formatFixed(cost, 6)}</span>`;
 }
 
 /** @param {{run: Run, done: () => void}} props */

@@ -63,7 +63,7 @@ function AllWebhooks({ who }) {
                 },
                 {
                   label: "Events",
-                  show: (/** @type {Webhook} */ { events }) => html`<span class="wrapped">${events.join(" ")}</span>`,
+                  show: (/** @type {Webhook} */ { events }) => html`<span class="wrapped">${events.join(", ")}</span>`,
                 },
                 { label: "State", show: (/** @type {Webhook} */ webhook) => stateOf(webhook) },
               ]}
@@ -127,7 +127,7 @@ function OneWebhook({ who, webhookId }) {
       show: ([found]) => html`
         <section class="card" aria-labelledby="webhook-title">
           <div class="section-head"><h2 id="webhook-title" class="wrapped">${found.url}</h2>${stateOf(found)}</div>
-          <p class="hint">${found.description} ${found.events.join(" ")}; ${FORMATS.find(([name]) => name === found.format)?.[1]}</p>
+          <p class="hint">${found.description} ${found.events.join(", ")}; ${FORMATS.find(([name]) => name === found.format)?.[1]}</p>
           ${mayChange(who) && html`<${Changes} ...${{ who, webhook: found, reload }} />`}
         </section>
       `,

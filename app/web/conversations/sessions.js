@@ -5,6 +5,7 @@
 import { apiPath, get, patch } from "../api.js";
 import { useEffect, useRef, useState } from "../html.js";
 import { t } from "../languages.js";
+import { whenBack } from "../parts/presence.js";
 
 const MOST_PINNED = 200;
 const SEARCH_DELAY_MS = 300;
@@ -51,6 +52,8 @@ export function useSessions(fail) {
     const timer = setTimeout(list, view.words ? SEARCH_DELAY_MS : 0);
     return () => clearTimeout(timer);
   }, [view.words, view.archived]);
+
+  useEffect(() => whenBack(list), []);
 
   const change = async (/** @type {string} */ stateKey, /** @type {Schemas["ChangedConversation"]} */ changes) => {
     await patch(apiPath("/v1/sessions/{stateKey}", { stateKey }), changes);

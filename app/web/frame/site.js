@@ -4,7 +4,11 @@ import { ApiError, sendTokens } from "../api.js";
 import { t } from "../languages.js";
 
 const ORIGIN = new URLSearchParams(location.search).get("origin") ?? "";
-const NO_TOKEN = { status: 401, code: "no_token", detail: t("request-failed-no_token") };
+/** Not final: a run is followed on once the page gives a token again. */
+const NO_TOKEN = { status: 0, code: "no_token", detail: t("request-failed-no_token") };
+
+/** How long a page may take to give a token. */
+const PATIENCE_MS = 30_000;
 
 /**
  * What the page sets; a foreign page's data, which may be anything.
@@ -51,7 +55,9 @@ function ask() {
   if (asked === null) {
     let settle = (/** @type {unknown} */ _) => {};
     const answer = new Promise((resolve) => (settle = resolve));
+    const timer = setTimeout(() => settle(null), PATIENCE_MS);
     const promise = answer.then((given) => {
+      clearTimeout(timer);
       asked = null;
       if (typeof given !== "string" || !given) throw new ApiError(NO_TOKEN);
       return given;

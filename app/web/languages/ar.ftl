@@ -109,6 +109,7 @@ nothing-found = لم يُعثر على شيء.
 nothing-archived = لا شيء في الأرشيف.
 nothing-listed = ستظهر محادثاتك هنا.
 show-earlier = عرض الأقدم
+show-earlier-messages = عرض الرسائل السابقة
 actions-for = إجراءات { $title }
 fork-mark = تفريع
 conversation-title = العنوان
@@ -215,6 +216,9 @@ message = الرسالة
 message-placeholder = اكتب رسالة
 message-placeholder-running = أرسل رسالة إلى الوكيل أثناء عمله
 composer-hint = للإرسال Enter، ولسطر جديد Shift+Enter
+key-new-line = بدء سطر جديد
+keys = المفاتيح
+context-title = المستخدم من السياق { $share }: { $used } من { $window } رمز
 send = إرسال
 stop = إيقاف
 stop-at-once = إيقاف فوري
@@ -273,6 +277,7 @@ diagram-large = تكبير
 diagram-large-of = تكبير هذا المخطط
 diagram-unreadable = يبقى هذا المخطط كودًا: فيه ما لا يمكن رسمه هنا.
 diagram-too-large = يبقى هذا المخطط كودًا: إنه كبير جدًا.
+diagram-failed = يبقى هذا المخطط كودًا: تعذر رسمه.
 details-of-answer = تفاصيل هذه الإجابة
 time = المدة
 model-calls = استدعاءات النموذج
@@ -280,6 +285,8 @@ input-tokens = رموز الإدخال
 cache-reads = المقروء من الذاكرة المؤقتة
 cache-writes = المكتوب في الذاكرة المؤقتة
 output-tokens = رموز الإخراج
+context = السياق
+context-of = { $used } من { $window } رمز
 
 ## Files
 

@@ -109,6 +109,7 @@ nothing-found = Nichts gefunden.
 nothing-archived = Nichts archiviert.
 nothing-listed = Hier erscheinen Ihre Unterhaltungen.
 show-earlier = Frühere anzeigen
+show-earlier-messages = Frühere Nachrichten anzeigen
 actions-for = Aktionen für { $title }
 fork-mark = Abzweigung
 conversation-title = Titel
@@ -211,6 +212,9 @@ message = Nachricht
 message-placeholder = Nachricht schreiben
 message-placeholder-running = Nachricht an den laufenden Agenten senden
 composer-hint = Eingabe sendet, Umschalt+Eingabe: neue Zeile
+key-new-line = Neue Zeile beginnen
+keys = Tasten
+context-title = { $share } des Kontexts sind belegt: { $used } von { $window } Token
 send = Senden
 stop = Anhalten
 stop-at-once = Sofort anhalten
@@ -265,6 +269,7 @@ diagram-large = Vergrößern
 diagram-large-of = Dieses Diagramm vergrößern
 diagram-unreadable = Dieses Diagramm bleibt Code: Es enthält etwas, das hier nicht gezeichnet werden kann.
 diagram-too-large = Dieses Diagramm bleibt Code: Es ist zu groß.
+diagram-failed = Dieses Diagramm bleibt Code: Es konnte nicht gezeichnet werden.
 details-of-answer = Einzelheiten dieser Antwort
 time = Dauer
 model-calls = Modellaufrufe
@@ -272,6 +277,8 @@ input-tokens = Eingabe-Token
 cache-reads = Aus dem Cache gelesen
 cache-writes = In den Cache geschrieben
 output-tokens = Ausgabe-Token
+context = Kontext
+context-of = { $used } von { $window } Token
 
 ## Files
 

@@ -109,6 +109,7 @@ nothing-found = Nothing is found.
 nothing-archived = Nothing is archived.
 nothing-listed = Your conversations will be listed here.
 show-earlier = Show earlier ones
+show-earlier-messages = Show earlier messages
 actions-for = Actions for { $title }
 fork-mark = Fork
 conversation-title = Title
@@ -214,6 +215,9 @@ message = Message
 message-placeholder = Write a message
 message-placeholder-running = Send a message to the running agent
 composer-hint = Enter sends, Shift+Enter starts a new line
+key-new-line = Start a new line
+keys = Keys
+context-title = { $share } of the context is used: { $used } of { $window } tokens
 send = Send
 stop = Stop
 stop-at-once = Stop at once
@@ -268,6 +272,7 @@ diagram-large = Enlarge
 diagram-large-of = Enlarge this diagram
 diagram-unreadable = This diagram stays code: it has something that cannot be drawn here.
 diagram-too-large = This diagram stays code: it is too large.
+diagram-failed = This diagram stays code: it could not be drawn.
 details-of-answer = Details of this answer
 time = Time
 model-calls = Model calls
@@ -275,6 +280,8 @@ input-tokens = Input tokens
 cache-reads = Read from the cache
 cache-writes = Written to the cache
 output-tokens = Output tokens
+context = Context
+context-of = { $used } of { $window } tokens
 
 ## Files
 

@@ -109,6 +109,7 @@ nothing-found = No se encontró nada.
 nothing-archived = No hay nada archivado.
 nothing-listed = Aquí aparecerán sus conversaciones.
 show-earlier = Mostrar anteriores
+show-earlier-messages = Mostrar mensajes anteriores
 actions-for = Acciones para { $title }
 fork-mark = Bifurcación
 conversation-title = Título
@@ -212,6 +213,9 @@ message = Mensaje
 message-placeholder = Escriba un mensaje
 message-placeholder-running = Envíe un mensaje al agente en curso
 composer-hint = Intro envía, Mayús+Intro empieza una línea nueva
+key-new-line = Empezar una línea nueva
+keys = Teclas
+context-title = Se usa el { $share } del contexto: { $used } de { $window } tokens
 send = Enviar
 stop = Detener
 stop-at-once = Detener ya
@@ -267,6 +271,7 @@ diagram-large = Ampliar
 diagram-large-of = Ampliar este diagrama
 diagram-unreadable = Este diagrama se queda como código: contiene algo que no se puede dibujar aquí.
 diagram-too-large = Este diagrama se queda como código: es demasiado grande.
+diagram-failed = Este diagrama se queda como código: no se pudo dibujar.
 details-of-answer = Detalles de esta respuesta
 time = Tiempo
 model-calls = Llamadas al modelo
@@ -274,6 +279,8 @@ input-tokens = Tokens de entrada
 cache-reads = Leídos de la caché
 cache-writes = Escritos en la caché
 output-tokens = Tokens de salida
+context = Contexto
+context-of = { $used } de { $window } tokens
 
 ## Files
 

@@ -109,6 +109,7 @@ nothing-found = Rien n’a été trouvé.
 nothing-archived = Rien n’est archivé.
 nothing-listed = Vos conversations apparaîtront ici.
 show-earlier = Afficher les précédentes
+show-earlier-messages = Afficher les messages précédents
 actions-for = Actions pour { $title }
 fork-mark = Bifurcation
 conversation-title = Titre
@@ -212,6 +213,9 @@ message = Message
 message-placeholder = Écrivez un message
 message-placeholder-running = Envoyez un message à l’agent en cours
 composer-hint = Entrée envoie, Maj+Entrée commence une nouvelle ligne
+key-new-line = Commencer une nouvelle ligne
+keys = Touches
+context-title = { $share } du contexte est utilisé : { $used } sur { $window } jetons
 send = Envoyer
 stop = Arrêter
 stop-at-once = Arrêter immédiatement
@@ -267,6 +271,7 @@ diagram-large = Agrandir
 diagram-large-of = Agrandir ce diagramme
 diagram-unreadable = Ce diagramme reste du code : il contient quelque chose qui ne peut pas être dessiné ici.
 diagram-too-large = Ce diagramme reste du code : il est trop grand.
+diagram-failed = Ce diagramme reste du code : il n’a pas pu être dessiné.
 details-of-answer = Détails de cette réponse
 time = Durée
 model-calls = Appels du modèle
@@ -274,6 +279,8 @@ input-tokens = Jetons d’entrée
 cache-reads = Lus dans le cache
 cache-writes = Écrits dans le cache
 output-tokens = Jetons de sortie
+context = Contexte
+context-of = { $used } sur { $window } jetons
 
 ## Files
 

@@ -109,6 +109,7 @@ nothing-found = 見つかりませんでした。
 nothing-archived = アーカイブはありません。
 nothing-listed = ここに会話が表示されます。
 show-earlier = 以前の会話を表示
+show-earlier-messages = 以前のメッセージを表示
 actions-for = { $title } の操作
 fork-mark = 分岐
 conversation-title = タイトル
@@ -210,6 +211,9 @@ message = メッセージ
 message-placeholder = メッセージを入力
 message-placeholder-running = 実行中のエージェントにメッセージを送る
 composer-hint = Enter で送信、Shift+Enter で改行
+key-new-line = 改行する
+keys = キー操作
+context-title = コンテキストの { $share } を使用中: { $window } トークン中 { $used }
 send = 送信
 stop = 停止
 stop-at-once = すぐに停止
@@ -263,6 +267,7 @@ diagram-large = 拡大
 diagram-large-of = この図を拡大
 diagram-unreadable = この図はコードのまま表示します。ここでは描画できない要素があります。
 diagram-too-large = この図はコードのまま表示します。大きすぎます。
+diagram-failed = この図はコードのまま表示します。描画できませんでした。
 details-of-answer = この回答の詳細
 time = 時間
 model-calls = モデルの呼び出し
@@ -270,6 +275,8 @@ input-tokens = 入力トークン
 cache-reads = キャッシュから読み取り
 cache-writes = キャッシュへ書き込み
 output-tokens = 出力トークン
+context = コンテキスト
+context-of = { $window } トークン中 { $used }
 
 ## Files
 

@@ -6,6 +6,7 @@ import { get } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
 import { t } from "../languages.js";
 import { notifies } from "./notices.js";
+import { whenBack } from "./presence.js";
 
 /** @typedef {readonly (PathOf<ApiPath> | null)[]} Paths */
 
@@ -54,12 +55,15 @@ export function useRequests(paths, about, everyMs = 0) {
       const found = isLeftAlone() ? {} : await outcomeOf(paths, about);
       if (!isCurrent) return;
       setState((held) => ({ ...held, ...(isLeftAlone() ? {} : found), loading: false, requested }));
+      clearTimeout(timer);
       if (everyMs > 0) timer = setTimeout(request, everyMs);
     };
     request();
+    const leave = whenBack(() => everyMs > 0 && request());
     return () => {
       isCurrent = false;
       clearTimeout(timer);
+      leave();
     };
   }, [...paths, tries, everyMs]);
   // Until the effect has run, the shown responses belong to the previous paths.

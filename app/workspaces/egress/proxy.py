@@ -16,10 +16,10 @@ from typing import Final, Literal
 
 import structlog
 
-from app.platform.addresses import AddressPolicy, AddressRefused, NameNotFound
 from app.platform.metrics.egress import EgressMetrics, EgressRefusal
 from app.platform.network import DIRECT, Network
 from app.platform.outgoing import open_stream
+from app.platform.ssrf_guard import AddressPolicy, AddressRefused, NameNotFound
 from app.workspaces.egress.client_hello import ClientHello, HelloRefused, read_client_hello
 from app.workspaces.egress.hosts import Target
 from app.workspaces.records import HostTraffic

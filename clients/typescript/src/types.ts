@@ -129,8 +129,8 @@ export interface ReceiptFilters extends RequestOptions {
 
 /** Which receipts to sum up, and by what. */
 export interface UsageOptions extends RequestOptions {
-  groupBy?: "day" | "model" | "graph" | "key";
-  splitBy?: "day" | "model" | "graph" | "key";
+  groupBy?: "day" | "model" | "graph" | "provider" | "key";
+  splitBy?: "day" | "model" | "graph" | "provider" | "key";
   top?: number;
   timeZone?: string;
   graphId?: string;

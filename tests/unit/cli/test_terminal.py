@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-from app.cli.terminal import Terminal, print_rows, sanitized
+from app.cli.terminal import Terminal, print_entries, print_rows, print_words, sanitized
 
 STEERING = "\x1b]0;title\x07 \x1b]52;c;ZXZpbA==\x07 \x1b[2J \x9b2J \r \x08 \u202e \u2066 \x7f \ud800"
 
@@ -77,7 +77,8 @@ ROWS = [
 
 @pytest.mark.parametrize("width", [20, 40, 80, 110, 200])
 def test_no_number_of_a_table_is_cut_or_broken(width: int) -> None:
-    console = Terminal(file=io.StringIO(), width=width, highlight=False)
+    people = {"force_terminal": True, "color_system": None}
+    console = Terminal(file=io.StringIO(), width=width, highlight=False, **people)
 
     print_rows(console, ROWS, title="Receipts")
 
@@ -86,13 +87,32 @@ def test_no_number_of_a_table_is_cut_or_broken(width: int) -> None:
     for row in ROWS:
         for number in (row["cost"], row["left"]):
             assert number in printed
-    assert ("model: claude-sonnet-5-5" in printed) == (width < 110)
+    assert ("cost: 0.0031500000" in printed) == (width < 110)
     assert width < 110 or max(map(len, printed.splitlines())) <= width
 
 
-def test_a_table_without_rows_is_its_title() -> None:
-    console = Terminal(file=io.StringIO(), width=80)
+def test_what_is_empty_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Terminal(width=80, highlight=False)
 
     print_rows(console, [], title="Receipts")
+    none = capsys.readouterr()
+    print_rows(console, [{"id": "1", "ends": ""}, {"id": "2", "ends": ""}])
 
-    assert console.file.getvalue().strip() in {"", "Receipts"}  # type: ignore[attr-defined]
+    assert (none.out, none.err.strip()) == ("", "Receipts: none")
+    assert "ends" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_words_are_broken_for_people_only(*, is_terminal: bool) -> None:
+    file = io.StringIO()
+    console = Terminal(file=file, force_terminal=is_terminal, width=80, highlight=False)
+    words = "what is wrong " * 20
+
+    print_rows(console, [{"id": "0" * 36, "account": "acme", "name": words, "place": "x" * 40}])
+    print_words(console, words)
+    print_entries(console, [("0" * 36, words)])
+
+    lines = file.getvalue().splitlines()
+    assert lines.count("0" * 36) == 1
+    assert (max(map(len, lines)) <= 80) == is_terminal
+    assert (f"  {words}" in lines) != is_terminal

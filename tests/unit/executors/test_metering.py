@@ -8,6 +8,7 @@ from typing import Any
 
 from app.billing.budgets.records import Amount
 from app.billing.credit.ledger import CreditLedger
+from app.billing.credit.records import Spendable
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
@@ -39,9 +40,10 @@ class Ledger(CreditLedger):
         *,
         minimum: Amount | None = None,
         pending: int = 0,
-    ) -> int | None:
+    ) -> Spendable | None:
         self.reservations.append((requested.credits, None if minimum is None else minimum.credits, pending))
-        return self._answer()
+        answer = self._answer()
+        return None if answer is None else Spendable(answer, has_budgets=False, has_due=False)
 
     async def report_refusal(self, run: RunKey, needed: Amount) -> None:  # noqa: ARG002 - only one
         self.refused.append(needed)

@@ -118,6 +118,25 @@ def test_a_prompt_for_the_cache_counts_as_written_to_it(control: dict[str, str],
     assert 3_000 < getattr(size.counted(3_000).maximum, kind) < 3_200
 
 
+def test_a_mark_for_the_cache_may_be_written_as_an_escape() -> None:
+    marked = (
+        '{"model": "m", "messages": [{"content": [{"text": "x", "cach\\u0065_control": {"ttl": "1h"}}]}]}'
+    )
+
+    assert size_of(marked.encode()).kind == "cache_write_1h_tokens"
+    # Some clients escape these.
+    assert size_of(marked.replace("65", "60").replace("_control", "").encode()).kind == "input_tokens"
+
+
+@pytest.mark.parametrize("number", ["500000", 500_000.0])
+def test_a_limit_that_a_less_strict_reader_takes_for_a_number_counts(number: str | float) -> None:
+    tool = {"type": "web_search_20250305", "name": "web_search", "max_uses": number}
+
+    assert a_size(tools=[tool]).maximum.web_search_requests == 500_000
+    assert a_size(max_tokens=number).maximum.output_tokens == 500_000
+    assert a_size(max_tokens=type(number)(1)).maximum.output_tokens == LONGEST_OUTPUT
+
+
 def test_searches_count_as_many_as_are_allowed() -> None:
     tool = {"type": "web_search_20250305", "name": "web_search"}
 

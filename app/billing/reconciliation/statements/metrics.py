@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from app.billing.reconciliation.statements.records import OperatorStatement
-from app.platform.metrics.families import Family, gauge, gauges
-from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.families import Family, KnownNames, gauge, gauges
 
 _BY_MODEL = {
     "recorded_usd": "What receipts charge, before the markup.",

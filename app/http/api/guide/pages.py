@@ -37,13 +37,10 @@ def guide_pages() -> dict[str, GuidePage]:
     readme = sources.pop("README")
     pages = {"": GuidePage("", "Documentation", "", readme)}
     named = [(part, _name(path)) for part, text in _PART.findall(readme) for _, path in _LINK.findall(text)]
-    # What other pages of the reference name, such as each resource of the API.
-    rest = [("Reference", name) for name in sorted(sources.keys() - {name for _, name in named})]
-    for wanted in dict.fromkeys(part for part, _ in named):
-        for name in (name for part, name in [*named, *rest] if part == wanted and name in sources):
-            text = sources.pop(name)
+    for part, name in named:
+        if (text := sources.pop(name, None)) is not None:
             title = _TITLE.search(text)
-            pages[name] = GuidePage(name, title[1] if title else name, wanted, text)
+            pages[name] = GuidePage(name, title[1] if title else name, part, text)
     return pages
 
 

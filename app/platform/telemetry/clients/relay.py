@@ -69,12 +69,15 @@ class ClientRelay:
         account = self._waiting[0].account
         # Of one account: a receiver may refuse all because of one.
         batch = list(takewhile(lambda each: each.account == account, self._waiting))
-        # Messages of protobuf whose only field is a list become one when they are joined.
-        result = await self.post(b"".join(each.body for each in batch))
-        self.results[result] += len(batch)
-        for _ in batch:
-            self._waiting.popleft()
-        if not self._waiting:
-            self._arrived.clear()
+        result: Sent = "unreachable"
+        try:
+            # Messages of protobuf whose only field is a list become one when they are joined.
+            result = await self.post(b"".join(each.body for each in batch))
+        finally:
+            self.results[result] += len(batch)
+            for _ in batch:
+                self._waiting.popleft()
+            if not self._waiting:
+                self._arrived.clear()
         if result == "unreachable":
             await asyncio.sleep(PAUSE_S)

@@ -11,6 +11,7 @@ export const SPLITS = new Map([
   ["graph", ["Graph", "graphs"]],
   ["key", ["API key", "keys"]],
   ["endUser", ["End user", "end users"]],
+  ["provider", ["Provider", "providers"]],
   ["account", ["Account", "accounts"]],
 ]);
 
@@ -46,7 +47,7 @@ export function labelsOf(split, { keyName, accountName }) {
 }
 
 /**
- * The change that shows only one part.
+ * The change that shows only one part; of a provider, its graphs beside all others.
  * @param {string} split
  * @param {string} part
  * @param {LabelFor} labelFor
@@ -54,5 +55,6 @@ export function labelsOf(split, { keyName, accountName }) {
  */
 export function onlyPart(split, part, labelFor) {
   if (split === "account") return { account: labelFor(part), split: "model" };
+  if (split === "provider") return { split: "graph" };
   return tagOf(split) === undefined ? { [split]: part } : { tag: `${tagOf(split)}:${part}` };
 }

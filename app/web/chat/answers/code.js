@@ -44,7 +44,7 @@ export async function highlight(pre) {
   const code = pre.querySelector("code");
   if (language === null || code === null) return;
   const pieces = await highlighted({ code: code.textContent, language });
-  if (pieces === null) return;
+  if (!pieces) return;
   code.replaceChildren(
     ...pieces.map(([text, kind]) => {
       if (kind === "") return text;

@@ -47,6 +47,9 @@ async function read(runId, showsReceipts) {
     rows.push([t("time"), t("seconds", { count: tenths.format(seconds) })]);
   }
   rows.push(...(receipts.length ? tokensOf(receipts) : usageOf(run)));
+  const { contextUsed, contextWindow } = run.final ?? {};
+  if (contextUsed && contextWindow)
+    rows.push([t("context"), t("context-of", { used: count(contextUsed), window: count(contextWindow) })]);
   if (run.billing) rows.push([t("cost"), dollars(run.billing.costUsd)]);
   rows.push([t("run"), runId]);
   return rows;

@@ -2,11 +2,11 @@
 
 /**
  * A function that asks a worker: one question after the other. The worker says when it `STARTED` with one, and then
- * its answer; null if that takes too long.
+ * its answer; null if that takes too long, undefined if the worker cannot be loaded or fails.
  * @template Question, Answer
  * @param {URL} script
  * @param {number} limitMs
- * @returns {(question: Question) => Promise<Answer | null>}
+ * @returns {(question: Question) => Promise<Answer | null | undefined>}
  */
 export function withTimeLimit(script, limitMs) {
   /** @type {Worker | null} */
@@ -14,26 +14,26 @@ export function withTimeLimit(script, limitMs) {
   /** @type {Promise<unknown>} */
   let last = Promise.resolve();
 
-  /** @param {Question} question @returns {Promise<Answer | null>} */
+  /** @param {Question} question @returns {Promise<Answer | null | undefined>} */
   function ask(question) {
     const asked = (worker ??= new Worker(script, { type: "module" }));
     /** @type {ReturnType<typeof setTimeout>} */
     let timer;
     return new Promise((resolve) => {
-      const end = (/** @type {Answer | null} */ answer) => {
+      const end = (/** @type {Answer | null | undefined} */ answer) => {
         clearTimeout(timer);
         resolve(answer);
       };
-      const giveUp = () => {
+      const giveUp = (/** @type {null | undefined} */ answer) => {
         asked.terminate();
         worker = null;
-        end(null);
+        end(answer);
       };
       asked.onmessage = ({ data }) => {
-        if (data === STARTED) timer = setTimeout(giveUp, limitMs);
+        if (data === STARTED) timer = setTimeout(giveUp, limitMs, null);
         else end(data);
       };
-      asked.onerror = giveUp;
+      asked.onerror = () => giveUp(undefined);
       asked.postMessage(question);
     });
   }

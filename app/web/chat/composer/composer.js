@@ -1,7 +1,7 @@
 // The message field, the choice of an agent, and the buttons to send and stop.
 
 /** @import { RunState } from "../../runs/run_state.js" */
-/** @import { Actions } from "../conversation.js" */
+/** @import { Actions, Conversation } from "../conversation.js" */
 /** @import { Graphs } from "../hooks.js" */
 /** @import { Attachments } from "./attachments.js" */
 /** @import { Choices } from "./choices.js" */
@@ -9,28 +9,32 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState, withValue } from "../../html.js";
 import { t } from "../../languages.js";
+import { count, percent } from "../../parts/format.js";
 import { dollars } from "../cost.js";
 import { useForecast } from "../hooks.js";
 import { AttachButton, AttachedFiles } from "./attachments.js";
 import { AgentChoice, RunOptions } from "./choices.js";
 
+const NEARLY_FULL = 0.8;
+
 /** @typedef {Actions & {send: NonNullable<Actions["send"]>}} WriterActions */
 
 /**
  * `actions.send(text, files)` resolves to whether they were sent; if not, both are restored. `running` is the current run.
- * The field gets the focus with every new `conversation`.
+ * The field gets the focus with every other conversation.
  * @typedef {object} ComposerProps
- * @property {string} conversation
+ * @property {Conversation} conversation
  * @property {Graphs} graphs
  * @property {Choices | null} choices null if there are none to make
  * @property {Draft} draft
  * @property {Attachments} attachments
+ * @property {(() => void) | null} listKeys
  * @property {WriterActions} actions
  * @property {RunState | undefined} running
  */
 
 /** @param {ComposerProps} props */
-export function Composer({ conversation, graphs, choices, draft, attachments, actions, running }) {
+export function Composer({ conversation, graphs, choices, draft, attachments, listKeys, actions, running }) {
   const { text, write } = draft;
   const { files, ready } = attachments;
   const { graphId } = graphs;
@@ -42,7 +46,7 @@ export function Composer({ conversation, graphs, choices, draft, attachments, ac
   useEffect(() => {
     // On touch screens the keyboard would cover the page; a frame has the focus only if people are there.
     if (matchMedia("(hover: hover)").matches && (parent === window || document.hasFocus())) field.current?.focus();
-  }, [conversation]);
+  }, [conversation.key]);
   useLayoutEffect(() => {
     if (field.current === null) return;
     field.current.style.height = "auto";
@@ -94,8 +98,10 @@ export function Composer({ conversation, graphs, choices, draft, attachments, ac
           <${AttachButton} attachments=${attachments} />
           ${choices && html`<${AgentChoice} ...${graphs} />`}
           ${choices && graph && !running && html`<${RunOptions} graph=${graph} choices=${choices} />`}
-          <span class="hint composer-hint" id="composer-hint">
-            ${forecast && usual(forecast)}${t("composer-hint")}
+          ${conversation.context && html`<${ContextMeter} ...${conversation.context} />`}
+          <span class="hint composer-hint">
+            ${forecast && usual(forecast)}<span id="composer-hint">${t("composer-hint")}</span>
+            ${listKeys && html` · <button type="button" class="link" onClick=${listKeys}>${t("keys")}</button>`}
           </span>
           ${
             running &&
@@ -110,6 +116,12 @@ export function Composer({ conversation, graphs, choices, draft, attachments, ac
       </div>
     </form>
   `;
+}
+
+/** How much of what the model can read the conversation takes. @param {NonNullable<Conversation["context"]>} props */
+function ContextMeter({ used, window }) {
+  const title = t("context-title", { share: percent(used, window), used: count(used), window: count(window) });
+  return html`<meter class="context" max=${window} high=${window * NEARLY_FULL} optimum="0" value=${used} title=${title} aria-label=${title} />`;
 }
 
 /** @param {Schemas["ForecastResponse"]} forecast */

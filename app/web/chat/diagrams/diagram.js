@@ -32,7 +32,7 @@ const DARK = matchMedia("(prefers-color-scheme: dark)");
 /** @typedef {{svg: string, width: number, height: number, words: string[]}} Drawing its colours are names */
 /** @typedef {{drawing: Drawing | null, problem: Problem | null}} Answer with neither, its kind is not drawn */
 
-/** @type {(source: string) => Promise<Answer | null>} */
+/** @type {(source: string) => Promise<Answer | null | undefined>} */
 const drawn = withTimeLimit(new URL("./worker.js", import.meta.url), LIMIT_MS);
 /** The drawings of the pictures on the page. @type {Map<HTMLImageElement, string>} */
 const shown = new Map();
@@ -46,6 +46,7 @@ export async function drawDiagram(pre) {
   const isLong = source.length > MAX_CHARACTERS;
   const answer = isLong ? null : await drawn(source);
   if (answer?.drawing) show(pre, answer.drawing);
+  else if (answer === undefined) say(pre, "diagram-failed");
   else if (answer === null || answer.problem) say(pre, answer?.problem ?? "diagram-too-large");
 }
 

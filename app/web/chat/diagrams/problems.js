@@ -1,6 +1,6 @@
 // Why a diagram stays code.
 
-/** @typedef {"diagram-unreadable" | "diagram-too-large"} Problem the message for its reader */
+/** @typedef {"diagram-unreadable" | "diagram-too-large" | "diagram-failed"} Problem the message for its reader */
 
 export class Undrawable extends Error {
   /** @param {Problem} problem */

@@ -6,7 +6,8 @@ import { Undrawable } from "./problems.js";
 
 self.onmessage = async ({ data: source }) => {
   self.postMessage(STARTED);
-  self.postMessage(await answer(source));
+  // A rejection would not reach the page.
+  await answer(source).then((found) => self.postMessage(found), reportError);
 };
 
 /**

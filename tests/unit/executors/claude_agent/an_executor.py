@@ -24,8 +24,8 @@ from app.gateway.call import MeteringHooks
 from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
-from app.platform.addresses import AddressPolicy
 from app.platform.json_schema.checker import SchemaChecker
+from app.platform.ssrf_guard import AddressPolicy
 from app.platform.telemetry.run_trace import RunTrace
 from app.requests.messages import Message
 from app.requests.run_request import GraphRunRequest

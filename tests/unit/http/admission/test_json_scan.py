@@ -10,7 +10,8 @@ from app.http.admission.json_scan import JsonScanner
 from app.http.admission.strict_json import MAX_DEPTH, MAX_VALUES
 
 documents = st.recursive(
-    st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    st.none() | st.integers() | st.text() | st.text('[]{},"\\x'),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 
 
@@ -24,6 +25,21 @@ def scan(text: bytes, *, piece: int = 1000) -> None:
 @given(documents, st.integers(1, 9))
 def test_ordinary_json_passes_in_any_pieces(document: Any, piece: int) -> None:
     scan(json.dumps(document).encode(), piece=piece)
+
+
+def levels(value: Any) -> int:
+    """How deeply a document is nested."""
+    inner = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(levels, inner), default=0) if isinstance(value, dict | list) else 0
+
+
+@given(documents, st.integers(1, 9), st.booleans())
+def test_the_deepest_value_decides(document: Any, piece: int, ascii_only: bool) -> None:  # noqa: FBT001
+    room, text = MAX_DEPTH - levels(document), json.dumps(document, ensure_ascii=ascii_only)
+
+    scan(("[" * room + text + "]" * room).encode("utf-8", "surrogatepass"), piece=piece)
+    with pytest.raises(Invalid):
+        scan(("[" * (room + 1) + text + "]" * (room + 1)).encode("utf-8", "surrogatepass"), piece=piece)
 
 
 @given(st.text(alphabet='[]{},"\\x'), st.integers(1, 9))

@@ -50,6 +50,12 @@ def test_a_complete_surrogate_pair_is_accepted() -> None:
     read_json(b'"\\ud83d\\ude00"')
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32-be"])
+def test_other_encodings_are_refused_before_they_are_parsed(encoding: str) -> None:
+    with pytest.raises(ValueError, match=r"decode|Expecting"):
+        read_json(json.dumps([1, "∀"], ensure_ascii=False).encode(encoding))
+
+
 def test_nesting_is_limited() -> None:
     read_json(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
 

@@ -11,8 +11,7 @@ from structlog.testing import capture_logs
 
 from app.errors import Unavailable
 from app.platform.metrics.exposition import Exposition
-from app.platform.metrics.families import Family, gauge, gauges
-from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.families import Family, KnownNames, gauge, gauges
 from app.platform.metrics.readings import Reading
 from app.platform.metrics.receipts import StoredReceipt
 from app.platform.metrics.registry import MetricsRegistry

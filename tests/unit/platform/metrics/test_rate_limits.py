@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.families import KnownNames
 from app.platform.metrics.rate_limits import RateLimits
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)

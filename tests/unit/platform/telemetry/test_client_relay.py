@@ -16,14 +16,17 @@ MANY = b"x" * (MAX_ACCOUNT_BYTES // 4)
 class Receiver:
     """Answers when it is let go; keeps what it gets, and when."""
 
-    answers: list[Sent]
+    answers: list[Sent | Exception]
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
     got: list[tuple[float, bytes]] = field(default_factory=list)
 
     async def __call__(self, body: bytes) -> Sent:
         self.got.append((asyncio.get_running_loop().time(), body))
         await self.let_go.wait()
-        return self.answers.pop(0) if self.answers else "forwarded"
+        answer = self.answers.pop(0) if self.answers else "forwarded"
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 def read(body: bytes, _media_type: str, _attributes: Mapping[str, str]) -> bytes:
@@ -76,6 +79,19 @@ async def test_a_receiver_that_is_away_gets_what_arrives_in_a_pause() -> None:
     assert [body for _, body in receiver.got] == [b"a", b"b", b"c"]
     assert second - first >= PAUSE_S > third - second
     assert relay.results == {"unreachable": 1, "refused": 1, "forwarded": 1}
+
+
+@in_virtual_time
+async def test_what_has_failed_in_any_way_is_not_sent_again() -> None:
+    receiver = Receiver([ValueError("no header")])
+    receiver.let_go.set()
+    async with relaying(receiver) as relay:
+        await take(relay, b"a")
+        await take(relay, b"b", "other")
+        await asyncio.sleep(PAUSE_S)
+
+    assert [body for _, body in receiver.got] == [b"a", b"b"]
+    assert relay.results == {"unreachable": 1, "forwarded": 1}
 
 
 @in_virtual_time

@@ -1,7 +1,7 @@
 from prometheus_client import CollectorRegistry
 
 from app.events import AiEvent, MeterReport, Status, TextDelta
-from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.families import KnownNames
 from app.platform.metrics.runs import RunMetrics
 from app.runs.events.timing import TimedEvents
 from app.usage.records import Meters

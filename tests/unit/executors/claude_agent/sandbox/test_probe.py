@@ -1,10 +1,13 @@
 """Whether a server offers graphs with native tools."""
 
+import asyncio
+
 import pytest
 from structlog.testing import capture_logs
 
 from app.executors.claude_agent.sandbox.port import SandboxUnavailable
 from app.executors.claude_agent.sandbox.probe import SandboxProbe
+from tests.patience import PATIENCE_S
 
 
 async def test_without_the_gateway_there_is_no_sandbox() -> None:
@@ -28,3 +31,15 @@ async def test_the_check_at_start_logs_a_problem_and_raises_nothing() -> None:
         await probe.check()
 
     assert [line["event"] for line in logs] == ["sandbox.unavailable"] * 2
+
+
+async def test_a_probe_that_is_cancelled_ends() -> None:
+    for steps in range(12):
+        probing = asyncio.create_task(SandboxProbe(behind_gateway=True).problem())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        probing.cancel()
+
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.wait({probing})
+        assert probing.done()

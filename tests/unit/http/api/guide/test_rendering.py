@@ -23,7 +23,7 @@ def test_the_guide_has_every_document_but_decisions_in_four_parts() -> None:
     assert {name for name in there if not name.startswith("decisions/")} == names - {"settings.md"}
     parts = list(dict.fromkeys(page.part for page in PAGES.values()))
     assert parts == ["", "Tutorials", "How to", "Reference", "Explanation"]
-    assert PAGES["OVERVIEW"].part == "How to"
+    assert PAGES["OPERATIONS"].part == "How to"
 
 
 def test_the_page_of_settings_has_each_with_its_default() -> None:

@@ -7,8 +7,8 @@ import structlog
 from app.platform.background import first_of, forever
 from app.platform.db import Database
 from app.platform.logs.context import for_run
-from app.runs.abandonment.repository import abandoned_runs
 from app.runs.supervisor import ActiveRun, RunSupervisor
+from app.runs.unanswered_tools.repository import abandoned_runs
 
 log = structlog.get_logger(__name__)
 

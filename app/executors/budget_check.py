@@ -1,4 +1,4 @@
-"""CreditCheck: whether a run's account may spend; reserves credit for the calls of the run."""
+"""BudgetCheck: whether the credit and the budgets of a run allow a call; reserves credit for its calls."""
 
 import asyncio
 import math
@@ -27,6 +27,9 @@ log = structlog.get_logger(__name__)
 
 LEDGER_WAIT_S = 20.0
 """How long a call waits for a ledger that does not answer; the agent gives up after a minute."""
+
+HELD_WAIT_S = 30.0
+"""How long a call waits for what is reserved for other runs, which may need less."""
 
 _LEDGER_TIMEOUT_S = 1.0
 """How long the ledger may take to answer once, if the call can be made without its answer."""
@@ -91,7 +94,7 @@ class _Needed:
 
 
 @dataclass(slots=True)
-class CreditCheck:
+class BudgetCheck:
     """The credit of one run, checked before each of its calls.
 
     Without an answer of the ledger a call is only made if an earlier answer covers it: the account had no
@@ -110,6 +113,8 @@ class CreditCheck:
     """Receipts of the account, of which a part has no known price."""
     spent_budget: SpentBudget | None = field(init=False, default=None)
     """The budget that has refused the last call, if one has."""
+    is_held: bool = field(init=False, default=False)
+    """Whether what the last call needed is reserved for other runs, which may need less."""
     _refused: Amount = field(init=False, default=_NOTHING)
     """What was needed when that budget has refused it."""
     _reserved: Amount | None = field(init=False)
@@ -226,19 +231,21 @@ class CreditCheck:
         before = self._reserved
         # Without an answer it is not known whether the reservation was changed.
         self._reserved = None if before is None else before.least(maximum)
-        self.spent_budget = None
+        self.spent_budget, self.is_held, is_covered = None, False, False
         try:
             async with asyncio.timeout(timeout_s):
                 spendable = await self.ledger.resize_reservation(
                     self.plan.run, maximum, minimum=minimum, pending=others
                 )
         except BudgetSpent as refusal:
-            self.spent_budget, self._refused, spendable = refusal.budget, minimum, others
-        self._is_unlimited = spendable is None
-        if spendable is None:
-            self._set_unlimited(asyncio.get_running_loop().time())
-            return True
-        is_covered = spendable - others >= minimum.credits
+            self.spent_budget, self.is_held, self._refused = refusal.budget, refusal.is_held, minimum
+        else:
+            if spendable is None:
+                self._set_unlimited(asyncio.get_running_loop().time())
+                return True
+            left = spendable.credits - others
+            is_covered, self.is_held = left >= minimum.credits, left + spendable.held >= minimum.credits
+        self._is_unlimited = False
         self._reserved = maximum if is_covered else before
         return is_covered
 

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import httpx2
 import pytest
 
-from app.platform.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
+from app.platform.ssrf_guard import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 
 PUBLIC = ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07::1", "::ffff:8.8.8.8", "64:ff9b::808:808"]
 PRIVATE = [

@@ -10,11 +10,12 @@ import pytest
 
 from app.billing.budgets.records import Amount
 from app.billing.credit.ledger import BudgetSpent
+from app.billing.credit.records import Spendable
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.errors import Unavailable
-from app.executors.credit_check import UNLIMITED_FOR_S, CreditCheck, LedgerTurns
+from app.executors.budget_check import UNLIMITED_FOR_S, BudgetCheck, LedgerTurns
 from app.gateway.call import CallCost, Refusal
 from app.ids import MessageId, RunId, new_uuid
 from app.platform.clock.lease import Lease
@@ -47,12 +48,12 @@ def a_check(
     turns: LedgerTurns | None = None,
     lease: Lease | None = None,
     ledger: Ledger | None = None,
-) -> tuple[CreditCheck, Ledger, ReceiptQueue]:
+) -> tuple[BudgetCheck, Ledger, ReceiptQueue]:
     prices, ledger = PriceList(), ledger or Ledger(*answers)
     receipts = ReceiptQueue(Journal(directory, new_uuid()), prices)
     amount = None if reserved is None else Amount(reserved, 10**9)
     plan = replace(PLAN, reserved=amount, unlimited_at=unlimited_at)
-    check = CreditCheck(
+    check = BudgetCheck(
         plan,
         receipts=receipts,
         ledger=ledger,
@@ -64,7 +65,7 @@ def a_check(
     return check, ledger, receipts
 
 
-async def of(check: CreditCheck, maximum: int, minimum: int = 1) -> Refusal | None:
+async def of(check: BudgetCheck, maximum: int, minimum: int = 1) -> Refusal | None:
     return await check.check(CallCost(Decimal(maximum), Decimal(minimum)))
 
 
@@ -215,7 +216,7 @@ async def test_a_run_that_is_lost_while_the_ledger_answers_makes_no_call(tmp_pat
     lease = Lease()
 
     class Losing(Ledger):
-        async def resize_reservation(self, *args: Any, **options: Any) -> int | None:
+        async def resize_reservation(self, *args: Any, **options: Any) -> Spendable | None:
             lease.lose([PLAN.run])
             return await super().resize_reservation(*args, **options)
 
