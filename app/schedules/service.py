@@ -13,6 +13,7 @@ from app.platform.pagination import PageRequest
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
 from app.requests.run_request import GraphRunRequest
+from app.schedules import repository
 from app.schedules.firing.agenda import take_due_times
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.records import (
@@ -22,22 +23,6 @@ from app.schedules.records import (
     ScheduledRun,
     ScheduleTerms,
     StoredRequest,
-)
-from app.schedules.repository import (
-    columns_of,
-    count_schedules,
-    delete_schedule,
-    delete_schedules_for,
-    due_times,
-    find_schedule,
-    insert_schedule,
-    lock_account,
-    lock_named,
-    newest_schedules,
-    pause_schedule,
-    requests_for,
-    stored_request,
-    update_schedule,
 )
 from app.schedules.requests import ScheduledRequests
 
@@ -140,17 +125,17 @@ class ScheduleService:
     async def list_schedules(self, caller: Principal, page: PageRequest) -> tuple[list[Schedule], str | None]:
         """A page of the account's schedules, newest first, and the cursor of the next page."""
         async with self.database.read() as reader:
-            found = await newest_schedules(reader, caller.account_id, page)
+            found = await repository.newest_schedules(reader, caller.account_id, page)
         return page.cut(found, lambda schedule: (schedule.created_at, schedule.schedule_id))
 
     async def requests_for(self, account_id: AccountId, end_user: str) -> list[str]:
         """The requests of the schedules whose runs are for an end user, as JSON."""
         async with self.database.read() as reader:
-            return await requests_for(reader, account_id, end_user)
+            return await repository.requests_for(reader, account_id, end_user)
 
     async def delete_for(self, tx: Transaction, account_id: AccountId, end_user: str) -> None:
         """Delete the schedules whose runs are for an end user, with their history."""
-        await delete_schedules_for(tx, account_id, end_user)
+        await repository.delete_schedules_for(tx, account_id, end_user)
 
     async def get(self, caller: Principal, schedule_id: str) -> Schedule:
         """One schedule; raises `ScheduleNotFound`."""
@@ -164,7 +149,7 @@ class ScheduleService:
         """Its due times, newest first, and the cursor of the next page; raises `ScheduleNotFound`."""
         schedule = await self.get(caller, schedule_id)
         async with self.database.read() as reader:
-            found = await due_times(reader, schedule.id, page)
+            found = await repository.due_times(reader, schedule.id, page)
         return page.cut(found, lambda due: (due.due_at, due.run_id))
 
     async def change(
@@ -198,7 +183,7 @@ class ScheduleService:
                     raise ScheduleOfDeployment
                 if stored is not None:
                     await self.storage.require_room(tx, caller.account_id, _growth(schedule, stored))
-                changed: dict[str, Any] = columns_of(terms)
+                changed: dict[str, Any] = repository.columns_of(terms)
                 if schedule.deployment is not None and deployment is not None:
                     changed["deployment"] = deployment(schedule.deployment).stored()
                 if terms.timing != schedule.terms.timing:
@@ -207,7 +192,7 @@ class ScheduleService:
                         await take_due_times(tx, schedule, now)
                     next_at = None if schedule.paused else terms.timing.next_after(now)
                     changed |= {"next_at": next_at, "aligned_at": now}
-                return await update_schedule(tx, schedule.id, changed, request=stored)
+                return await repository.update_schedule(tx, schedule.id, changed, request=stored)
 
     async def pause(self, caller: Principal, schedule_id: str) -> Schedule:
         """Start no run at its due times; one that is paused already stays as it is.
@@ -219,7 +204,7 @@ class ScheduleService:
             schedule = await _lock(tx, caller, schedule_id)
             if schedule.paused:
                 return schedule
-            return await pause_schedule(tx, schedule.id, "by_request", now=now)
+            return await repository.pause_schedule(tx, schedule.id, "by_request", now=now)
 
     async def resume(self, caller: Principal, schedule_id: str) -> Schedule:
         """Go on with the next due time; one that is not paused stays as it is.
@@ -245,7 +230,7 @@ class ScheduleService:
                 "next_at": schedule.terms.timing.next_after(now),
                 "aligned_at": now,
             }
-            return await update_schedule(tx, schedule.id, values)
+            return await repository.update_schedule(tx, schedule.id, values)
 
     async def trigger(self, caller: Principal, schedule_id: str) -> ScheduledRun:
         """Start a run now, as if the schedule were due, also if it is paused.
@@ -268,31 +253,31 @@ class ScheduleService:
             if schedule.deployment is None or schedule.archived_at is not None:
                 return schedule
             if not schedule.paused:
-                await pause_schedule(tx, schedule.id, "by_request", now=now)
+                await repository.pause_schedule(tx, schedule.id, "by_request", now=now)
             archived = schedule.deployment.model_copy(update={"archived_at": now, "updated_at": now})
-            return await update_schedule(tx, schedule.id, {"deployment": archived.stored()})
+            return await repository.update_schedule(tx, schedule.id, {"deployment": archived.stored()})
 
     async def delete(self, caller: Principal, schedule_id: str) -> None:
         """Delete a schedule and its history; its runs stay. Raises `ScheduleNotFound`, `ScopeMissing`."""
         async with self.database.transaction() as tx:
             schedule = await _lock(tx, caller, schedule_id)
-            await delete_schedule(tx, schedule.id)
+            await repository.delete_schedule(tx, schedule.id)
 
     async def _insert(self, new: NewSchedule, now: datetime) -> Schedule | None:
         """Store a schedule; None if its id was taken meanwhile."""
         async with self.database.transaction() as tx:
             await self.require_active_key(tx, new.api_key_id)
-            await lock_account(tx, new.account_id)
-            if await find_schedule(tx, new.account_id, new.schedule_id) is not None:
+            await repository.lock_account(tx, new.account_id)
+            if await repository.find_schedule(tx, new.account_id, new.schedule_id) is not None:
                 return None
-            if await count_schedules(tx, new.account_id) >= self.max_per_account:
+            if await repository.count_schedules(tx, new.account_id) >= self.max_per_account:
                 raise TooManySchedules
             await self.storage.require_room(tx, new.account_id, len(new.request.text))
-            return await insert_schedule(tx, new, now=now)
+            return await repository.insert_schedule(tx, new, now=now)
 
     async def _find(self, caller: Principal, schedule_id: str) -> Schedule | None:
         async with self.database.read() as reader:
-            return await find_schedule(reader, caller.account_id, schedule_id)
+            return await repository.find_schedule(reader, caller.account_id, schedule_id)
 
     async def _require_startable(self, schedule: Schedule, caller: Principal) -> None:
         """Raise unless a caller whose graphs or models are restricted could start its run."""
@@ -300,7 +285,7 @@ class ScheduleService:
         if not is_restricted or schedule.api_key_id == caller.api_key_id:
             return
         async with self.database.read() as reader:
-            text = await stored_request(reader, schedule.id)
+            text = await repository.stored_request(reader, schedule.id)
         if text is None:
             raise ScheduleNotFound
         await self.requests.check(caller, text)
@@ -314,7 +299,7 @@ class ScheduleService:
 
 
 async def _lock(tx: Transaction, caller: Principal, schedule_id: str) -> Schedule:
-    schedule = await lock_named(tx, caller.account_id, schedule_id)
+    schedule = await repository.lock_named(tx, caller.account_id, schedule_id)
     if schedule is None:
         raise ScheduleNotFound
     caller.require_reading(schedule.api_key_id)

@@ -11,6 +11,7 @@ import anyio
 import structlog
 
 from app.billing.prices.price_list import PriceList
+from app.billing.reconciliation import repository
 from app.billing.reconciliation.calls.repository import delete_old_calls, find_calls, find_unbilled
 from app.billing.reconciliation.comparing.alignment import REACH, best_moment
 from app.billing.reconciliation.comparing.comparison import compare
@@ -31,17 +32,6 @@ from app.billing.reconciliation.records import (
     ReportedRequests,
     Window,
     floor_to,
-)
-from app.billing.reconciliation.repository import (
-    claim,
-    complete,
-    fail,
-    find_differences,
-    find_equal_receipts,
-    find_history,
-    find_price_differences,
-    find_receipts_in_parts,
-    find_recorded,
 )
 from app.billing.reconciliation.schedule import HORIZON, due
 from app.errors import AppError, Conflict
@@ -111,7 +101,7 @@ class Reconciliation:
         """Compare what is due; what remains, or fails, is due in the next pass."""
         end = self.latest_end(now)
         async with self.database.snapshot() as reader:
-            history = await find_history(reader, Window(end - HORIZON, end))
+            history = await repository.find_history(reader, Window(end - HORIZON, end))
         results: list[ReconciledWindow] = []
         try:
             for part in due(end, history):
@@ -134,10 +124,12 @@ class Reconciliation:
             async with self._claimed(part) as id_:
                 result = await self._compared(part)
                 async with self.database.transaction() as tx:
-                    known = await find_differences(tx, part)
-                    known_prices = await find_price_differences(tx, part)
+                    known = await repository.find_differences(tx, part)
+                    known_prices = await repository.find_price_differences(tx, part)
                     new = without_known(result, known, known_prices)
-                    if not await complete(tx, id_, new, gone=superseded_by(result, known, known_prices)):
+                    if not await repository.complete(
+                        tx, id_, new, gone=superseded_by(result, known, known_prices)
+                    ):
                         raise ReconciliationRunning
             log_new(result, known=known, known_prices=known_prices)
             yield result
@@ -149,7 +141,7 @@ class Reconciliation:
         """Only one process compares at a time; a claim of a dead process expires."""
         id_ = new_uuid()
         async with self.database.transaction() as tx:
-            if not await claim(tx, id_, window, lease=_LEASE):
+            if not await repository.claim(tx, id_, window, lease=_LEASE):
                 raise ReconciliationRunning
         try:
             async with asyncio.timeout(_LEASE.total_seconds() * 0.9):
@@ -161,7 +153,7 @@ class Reconciliation:
             # Also while the server stops: otherwise the claim would last until it expires.
             with anyio.move_on_after(_RELEASE_S, shield=True):
                 async with self.database.transaction() as tx:
-                    await fail(tx, id_, reason)
+                    await repository.fail(tx, id_, reason)
             raise
 
     async def _compared(self, window: Window) -> ReconciledWindow:
@@ -242,7 +234,7 @@ class Reconciliation:
         counts = tuple(-count for count in difference.counts)
         span = Window(difference.starting_at, difference.ending_at).widened(REACH)
         async with self.database.snapshot() as reader:
-            found = await find_equal_receipts(
+            found = await repository.find_equal_receipts(
                 reader, span, difference.dimensions, counts, limit=_NAMED_RECEIPTS
             )
         if not found:
@@ -263,10 +255,10 @@ class Reconciliation:
 
 
 async def _find_all_recorded(reader: Reader, window: Window) -> list[RecordedUsage]:
-    recorded = await find_recorded(reader, window)
+    recorded = await repository.find_recorded(reader, window)
     after: tuple[datetime, UUID] | None = None
     while True:
-        receipts = await find_receipts_in_parts(reader, window, after=after, limit=_SLICE)
+        receipts = await repository.find_receipts_in_parts(reader, window, after=after, limit=_SLICE)
         recorded += [part for receipt in receipts for part in recorded_parts(receipt)]
         if len(receipts) < _SLICE:
             return recorded
