@@ -12,17 +12,9 @@ from decimal import Decimal
 
 import structlog
 
+from app import errors
 from app.billing.receipts.records import RunTotals
 from app.billing.reports.service import BillingReports
-from app.errors import (
-    AppError,
-    Forbidden,
-    InsufficientStorage,
-    PaymentRequired,
-    TooMany,
-    Unauthenticated,
-    Unavailable,
-)
 from app.ids import RunKey
 from app.platform.background import run_to_completion
 from app.platform.db import Database, Transaction
@@ -35,8 +27,8 @@ from app.runs.delegated.service import DelegatedRuns, StoredOrder
 
 log = structlog.get_logger(__name__)
 
-_PASSING = (Unavailable, TooMany, AccountSuspended)
-_MEETS_ALL = (Unauthenticated, Forbidden, PaymentRequired, InsufficientStorage)
+_PASSING = (errors.Unavailable, errors.TooMany, AccountSuspended)
+_MEETS_ALL = (errors.Unauthenticated, errors.Forbidden, errors.PaymentRequired, errors.InsufficientStorage)
 """Errors that every further item would meet: the batch is stopped."""
 _RETRY_S = 2.0
 STARTS_PER_STEP = 16
@@ -111,9 +103,9 @@ class BatchSteps:
             try:
                 await self._start(batch, item)
                 has_active = True
-            except AppError as error:
+            except errors.AppError as error:
                 # Credit that active runs have reserved may become free again.
-                may_pass = isinstance(error, PaymentRequired) and has_active
+                may_pass = isinstance(error, errors.PaymentRequired) and has_active
                 if may_pass or isinstance(error, _PASSING):
                     log.warning("batch.delayed", reason=error.detail)
                     return error.retry_after_s or _RETRY_S
@@ -185,13 +177,13 @@ class BatchSteps:
         order = StoredOrder(item.run, batch.api_key_id, f"batch:{batch.id}", item.bytes, read)
         try:
             await run_to_completion(self.runs.start(order))
-        except AppError:
+        except errors.AppError:
             raise
         except Exception as error:
             log.exception("batch.start_failed", position=item.position)
-            raise AppError from error
+            raise errors.AppError from error
 
-    async def _refuse(self, batch: Batch, item: StartedItem, error: AppError) -> bool:
+    async def _refuse(self, batch: Batch, item: StartedItem, error: errors.AppError) -> bool:
         """Record that an item has no run; returns whether that stops the batch."""
         if await self.runs.exists(item.run):
             # What failed came after the start.
