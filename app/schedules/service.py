@@ -13,17 +13,9 @@ from app.platform.pagination import PageRequest
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
 from app.requests.run_request import GraphRunRequest
-from app.schedules import repository
+from app.schedules import records, repository
 from app.schedules.firing.agenda import take_due_times
 from app.schedules.firing.service import ScheduleFiring
-from app.schedules.records import (
-    Deployment,
-    NewSchedule,
-    Schedule,
-    ScheduledRun,
-    ScheduleTerms,
-    StoredRequest,
-)
 from app.schedules.requests import ScheduledRequests
 
 
@@ -62,13 +54,13 @@ class ScheduleOrder:
     """A request to create a schedule."""
 
     schedule_id: str | None
-    terms: ScheduleTerms
+    terms: records.ScheduleTerms
     request: GraphRunRequest
     paused: bool
-    deployment: Deployment | None = None
+    deployment: records.Deployment | None = None
 
 
-ChangeTerms = Callable[[ScheduleTerms], ScheduleTerms]
+ChangeTerms = Callable[[records.ScheduleTerms], records.ScheduleTerms]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +81,7 @@ class ScheduleService:
     # Their requests may be large: more at once would leave the database no time for anything else.
     _stores: FairSemaphore = field(default_factory=lambda: FairSemaphore(2), init=False)
 
-    async def create(self, caller: Principal, order: ScheduleOrder) -> Schedule:
+    async def create(self, caller: Principal, order: ScheduleOrder) -> records.Schedule:
         """Create a schedule, or return the one that the same request has created.
 
         Raises `ScheduleIdTaken`, `ScopeMissing` if that would show what other keys created,
@@ -104,7 +96,7 @@ class ScheduleService:
         now = await self.firing.read_time()
         order.terms.timing.check(now)
         request = await self.requests.prepare(caller, order.request)
-        new = NewSchedule(
+        new = records.NewSchedule(
             id=new_uuid(),
             account_id=caller.account_id,
             schedule_id=schedule_id,
@@ -122,7 +114,9 @@ class ScheduleService:
             return created
         return _joined(await self.get(caller, schedule_id), creation_hash, caller)
 
-    async def list_schedules(self, caller: Principal, page: PageRequest) -> tuple[list[Schedule], str | None]:
+    async def list_schedules(
+        self, caller: Principal, page: PageRequest
+    ) -> tuple[list[records.Schedule], str | None]:
         """A page of the account's schedules, newest first, and the cursor of the next page."""
         async with self.database.read() as reader:
             found = await repository.newest_schedules(reader, caller.account_id, page)
@@ -137,7 +131,7 @@ class ScheduleService:
         """Delete the schedules whose runs are for an end user, with their history."""
         await repository.delete_schedules_for(tx, account_id, end_user)
 
-    async def get(self, caller: Principal, schedule_id: str) -> Schedule:
+    async def get(self, caller: Principal, schedule_id: str) -> records.Schedule:
         """One schedule; raises `ScheduleNotFound`."""
         if (schedule := await self._find(caller, schedule_id)) is None:
             raise ScheduleNotFound
@@ -145,7 +139,7 @@ class ScheduleService:
 
     async def history(
         self, caller: Principal, schedule_id: str, page: PageRequest
-    ) -> tuple[list[ScheduledRun], str | None]:
+    ) -> tuple[list[records.ScheduledRun], str | None]:
         """Its due times, newest first, and the cursor of the next page; raises `ScheduleNotFound`."""
         schedule = await self.get(caller, schedule_id)
         async with self.database.read() as reader:
@@ -159,8 +153,8 @@ class ScheduleService:
         change: ChangeTerms,
         *,
         request: GraphRunRequest | None = None,
-        deployment: Callable[[Deployment], Deployment] | None = None,
-    ) -> Schedule:
+        deployment: Callable[[records.Deployment], records.Deployment] | None = None,
+    ) -> records.Schedule:
         """Change a schedule; `change` gets its current terms. What has become due by now stays due.
 
         `deployment` changes what a deployment has besides. Raises `ScheduleNotFound`, `ScopeMissing`,
@@ -194,7 +188,7 @@ class ScheduleService:
                     changed |= {"next_at": next_at, "aligned_at": now}
                 return await repository.update_schedule(tx, schedule.id, changed, request=stored)
 
-    async def pause(self, caller: Principal, schedule_id: str) -> Schedule:
+    async def pause(self, caller: Principal, schedule_id: str) -> records.Schedule:
         """Start no run at its due times; one that is paused already stays as it is.
 
         Raises `ScheduleNotFound`, `ScopeMissing`.
@@ -206,7 +200,7 @@ class ScheduleService:
                 return schedule
             return await repository.pause_schedule(tx, schedule.id, "by_request", now=now)
 
-    async def resume(self, caller: Principal, schedule_id: str) -> Schedule:
+    async def resume(self, caller: Principal, schedule_id: str) -> records.Schedule:
         """Go on with the next due time; one that is not paused stays as it is.
 
         If the key of the schedule was revoked, it is that of the caller from now on. Raises
@@ -232,7 +226,7 @@ class ScheduleService:
             }
             return await repository.update_schedule(tx, schedule.id, values)
 
-    async def trigger(self, caller: Principal, schedule_id: str) -> ScheduledRun:
+    async def trigger(self, caller: Principal, schedule_id: str) -> records.ScheduledRun:
         """Start a run now, as if the schedule were due, also if it is paused.
 
         Raises `ScheduleNotFound`, `ScopeMissing`, `DeploymentArchived`.
@@ -245,7 +239,7 @@ class ScheduleService:
             raise ScheduleNotFound
         return due
 
-    async def archive(self, caller: Principal, schedule_id: str) -> Schedule:
+    async def archive(self, caller: Principal, schedule_id: str) -> records.Schedule:
         """Pause a deployment for good; one that is archived stays as it is. Raises as `pause` does."""
         now = await self.firing.read_time()
         async with self.database.transaction() as tx:
@@ -263,7 +257,7 @@ class ScheduleService:
             schedule = await _lock(tx, caller, schedule_id)
             await repository.delete_schedule(tx, schedule.id)
 
-    async def _insert(self, new: NewSchedule, now: datetime) -> Schedule | None:
+    async def _insert(self, new: records.NewSchedule, now: datetime) -> records.Schedule | None:
         """Store a schedule; None if its id was taken meanwhile."""
         async with self.database.transaction() as tx:
             await self.require_active_key(tx, new.api_key_id)
@@ -275,11 +269,11 @@ class ScheduleService:
             await self.storage.require_room(tx, new.account_id, len(new.request.text))
             return await repository.insert_schedule(tx, new, now=now)
 
-    async def _find(self, caller: Principal, schedule_id: str) -> Schedule | None:
+    async def _find(self, caller: Principal, schedule_id: str) -> records.Schedule | None:
         async with self.database.read() as reader:
             return await repository.find_schedule(reader, caller.account_id, schedule_id)
 
-    async def _require_startable(self, schedule: Schedule, caller: Principal) -> None:
+    async def _require_startable(self, schedule: records.Schedule, caller: Principal) -> None:
         """Raise unless a caller whose graphs or models are restricted could start its run."""
         is_restricted = caller.terms.graphs is not None or caller.terms.models is not None
         if not is_restricted or schedule.api_key_id == caller.api_key_id:
@@ -290,7 +284,7 @@ class ScheduleService:
             raise ScheduleNotFound
         await self.requests.check(caller, text)
 
-    async def _owner(self, schedule: Schedule, caller: Principal) -> Principal:
+    async def _owner(self, schedule: records.Schedule, caller: Principal) -> Principal:
         """The holder of the schedule's key, or the caller if that key is revoked."""
         try:
             return await self.find_principal(schedule.api_key_id)
@@ -298,7 +292,7 @@ class ScheduleService:
             return caller
 
 
-async def _lock(tx: Transaction, caller: Principal, schedule_id: str) -> Schedule:
+async def _lock(tx: Transaction, caller: Principal, schedule_id: str) -> records.Schedule:
     schedule = await repository.lock_named(tx, caller.account_id, schedule_id)
     if schedule is None:
         raise ScheduleNotFound
@@ -306,14 +300,14 @@ async def _lock(tx: Transaction, caller: Principal, schedule_id: str) -> Schedul
     return schedule
 
 
-def _live(schedule: Schedule) -> Schedule:
+def _live(schedule: records.Schedule) -> records.Schedule:
     """The schedule, unless it is archived."""
     if schedule.archived_at is not None:
         raise DeploymentArchived
     return schedule
 
 
-def _joined(schedule: Schedule, creation_hash: bytes, caller: Principal) -> Schedule:
+def _joined(schedule: records.Schedule, creation_hash: bytes, caller: Principal) -> records.Schedule:
     # First, because whether the requests are equal reveals something about the existing one.
     caller.require_reading(schedule.api_key_id)
     if schedule.creation_hash != creation_hash:
@@ -321,5 +315,5 @@ def _joined(schedule: Schedule, creation_hash: bytes, caller: Principal) -> Sche
     return schedule
 
 
-def _growth(schedule: Schedule, stored: StoredRequest) -> int:
+def _growth(schedule: records.Schedule, stored: records.StoredRequest) -> int:
     return max(0, len(stored.text) - schedule.bytes)

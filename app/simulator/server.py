@@ -9,15 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from app.platform.server.loopback import (
-    DropConnection,
-    Receive,
-    Scope,
-    Send,
-    read_body,
-    serve_on_loopback,
-    wait_for_disconnect,
-)
+from app.platform.server import loopback
+from app.platform.server.loopback import Send
 from app.simulator import wire
 from app.simulator.compression import Compressor
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
@@ -63,16 +56,16 @@ class Simulator:
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self.url = await self._stack.enter_async_context(serve_on_loopback(self.handle))
+        self.url = await self._stack.enter_async_context(loopback.serve_on_loopback(self.handle))
         return self
 
     async def __aexit__(self, *_error: object) -> None:
         """Stop listening; open responses are cut off."""
         await self._stack.aclose()
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: loopback.Scope, receive: loopback.Receive, send: Send) -> None:
         """Answer a request."""
-        body = await read_body(receive)
+        body = await loopback.read_body(receive)
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         path, method = scope["path"], scope["method"]
         if self.accepted_keys is not None and headers.get("x-api-key") not in self.accepted_keys:
@@ -96,7 +89,7 @@ class Simulator:
         """Note what is sent."""
         self.sent.append(message)
 
-    async def _respond(self, request: ApiRequest, receive: Receive, send: Send) -> None:
+    async def _respond(self, request: ApiRequest, receive: loopback.Receive, send: Send) -> None:
         answer = await _call_responder(self.responder, request)
         if isinstance(answer, HttpError):
             await send_error(send, answer)
@@ -128,7 +121,7 @@ async def _stream(
             reply.hold.reached.set()
             await reply.hold.until.wait()
         if reply.cut_after == index:
-            raise DropConnection
+            raise loopback.DropConnection
         if reply.error_after is not None and reply.error_after[0] == index:
             failure = HttpError(500, reply.error_after[1])
             await send(_chunk(compressor.compress(wire.sse(wire.error(failure)))))
@@ -157,12 +150,12 @@ def _headers_of(reply: Reply) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def _until_disconnected(receive: Receive, sent: RecordedMessage) -> AsyncIterator[None]:
+async def _until_disconnected(receive: loopback.Receive, sent: RecordedMessage) -> AsyncIterator[None]:
     """Stop generating when the client disconnects, as the API does."""
     sending = asyncio.current_task()
 
     async def watch() -> None:
-        await wait_for_disconnect(receive)
+        await loopback.wait_for_disconnect(receive)
         sent.disconnected = True
         if sending is not None:
             sending.cancel()

@@ -16,20 +16,9 @@ from app.platform.background import forever
 from app.platform.db import Database, Transaction, require_attempt
 from app.platform.objects.service import INSIDE, Objects
 from app.requests.file_paths import relative_path
-from app.workspaces import repository
+from app.workspaces import records, repository
 from app.workspaces.archive import Archive, ArchiveFormat
 from app.workspaces.notices import FILES_LOST, events_of
-from app.workspaces.records import (
-    NO_FILES,
-    CollectedFiles,
-    FileOrigin,
-    FoundFile,
-    GivenFile,
-    HostTraffic,
-    StoredFile,
-    WorkspaceListing,
-    WorkspaceRecord,
-)
 from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
 
@@ -78,7 +67,8 @@ class Workspaces:
             tx, run, keep=_RETENTION_BEFORE_END + timedelta(seconds=spec.keep_s)
         )
         files = [
-            StoredFile(path, "uploaded", len(content), _sha256(content)) for path, content in uploads.items()
+            records.StoredFile(path, "uploaded", len(content), _sha256(content))
+            for path, content in uploads.items()
         ]
         large = await self._hold(tx, run.account_id, files)
         await repository.upsert_files(
@@ -89,7 +79,7 @@ class Workspaces:
         self,
         run: RunKey,
         spec: WorkspaceSpec,
-        given: Sequence[GivenFile] = (),
+        given: Sequence[records.GivenFile] = (),
         *,
         in_conversation: bool = False,
         has_end_user: bool = False,
@@ -104,7 +94,7 @@ class Workspaces:
             repository.find_state_of_end_user if spec.keep == "end_user" else repository.find_state_before
         )
         async with self._database.snapshot() as reader:
-            uploads, kept = await repository.find_uploads(reader, run), list[FoundFile]()
+            uploads, kept = await repository.find_uploads(reader, run), list[records.FoundFile]()
             state = await find_before(reader, run) if keeps else None
             if state is not None and not state.expired:
                 kept = await repository.find_kept_files(reader, RunKey(run.account_id, state.run_id))
@@ -130,7 +120,7 @@ class Workspaces:
             return [FILES_LOST]
         return events_of(outputs, workspace)
 
-    async def record_traffic(self, run: RunKey, traffic: Sequence[HostTraffic]) -> None:
+    async def record_traffic(self, run: RunKey, traffic: Sequence[records.HostTraffic]) -> None:
         """Add what the commands of an attempt have exchanged with other hosts to the run.
 
         If the database stays unavailable that is lost, but the run does not fail.
@@ -140,19 +130,19 @@ class Workspaces:
 
     async def traffic(
         self, account_id: AccountId, run_ids: Sequence[RunId], *, database: Database | None = None
-    ) -> Mapping[RunId, Sequence[HostTraffic]]:
+    ) -> Mapping[RunId, Sequence[records.HostTraffic]]:
         """What the commands of these runs have exchanged with other hosts, from this or our own database."""
         async with (database or self._database).read() as reader:
             return await repository.find_traffic(reader, account_id, run_ids)
 
-    async def listing(self, run: RunKey) -> WorkspaceListing:
+    async def listing(self, run: RunKey) -> records.WorkspaceListing:
         """The files of a run, none if it has no workspace. Raises `FilesExpired`."""
         async with self._database.snapshot() as reader:
             if (record := await repository.find_workspace(reader, run)) is None:
-                return NO_FILES
+                return records.NO_FILES
             _require_not_expired(record)
             files = await repository.list_files(reader, run)
-        return WorkspaceListing(files, record.harvested, record.truncated, record.expires_at)
+        return records.WorkspaceListing(files, record.harvested, record.truncated, record.expires_at)
 
     async def read(self, run: RunKey, path: str) -> bytes:
         """The bytes of one file; raises `WorkspaceFileNotFound`, `FilesExpired` and `ContentLost`."""
@@ -174,7 +164,7 @@ class Workspaces:
         """An archive of a run's files, one file after the other. Raises `FilesExpired`."""
         archive, listing = Archive(form), await self.listing(run)
         for file in listing.files:
-            given = GivenFile(file.path, await self.read(run, file.path), file.is_executable)
+            given = records.GivenFile(file.path, await self.read(run, file.path), file.is_executable)
             if piece := await asyncio.to_thread(archive.add, given):
                 yield piece
         yield archive.end()
@@ -193,12 +183,12 @@ class Workspaces:
         while await self.delete_expired_files() == _DELETE_BATCH:
             pass
 
-    async def _add_traffic(self, run: RunKey, traffic: Sequence[HostTraffic]) -> None:
+    async def _add_traffic(self, run: RunKey, traffic: Sequence[records.HostTraffic]) -> None:
         async with self._database.transaction() as tx:
             await repository.add_traffic(tx, run, traffic)
 
     async def _store(
-        self, run: RunKey, attempt: int, *, workspace: Workspace, outputs: CollectedFiles
+        self, run: RunKey, attempt: int, *, workspace: Workspace, outputs: records.CollectedFiles
     ) -> None:
         is_state = workspace.keeps and not outputs.exceeds
         files = [file for file in outputs.files if is_state or file.origin != "uploaded"]
@@ -223,26 +213,28 @@ class Workspaces:
             await require_attempt(tx, run, attempt)
 
     async def _hold(
-        self, tx: Transaction, account_id: AccountId, files: Sequence[StoredFile]
-    ) -> set[StoredFile]:
+        self, tx: Transaction, account_id: AccountId, files: Sequence[records.StoredFile]
+    ) -> set[records.StoredFile]:
         """Those of these files that are stored outside, and keep what was written for them."""
         large = {file for file in files if self._objects.takes(file.bytes)}
         await self._objects.hold(tx, account_id, {file.sha256 for file in large})
         return large
 
     async def _given(
-        self, account_id: AccountId, files: Sequence[FoundFile], origin: FileOrigin | None
-    ) -> list[GivenFile]:
+        self, account_id: AccountId, files: Sequence[records.FoundFile], origin: records.FileOrigin | None
+    ) -> list[records.GivenFile]:
         outside = (file.outside for file in files if file.outside is not None)
         contents = await self._objects.read(account_id, outside)
         return [
-            GivenFile(file.path, contents.get(file.outside or "", file.content), file.is_executable, origin)
+            records.GivenFile(
+                file.path, contents.get(file.outside or "", file.content), file.is_executable, origin
+            )
             for file in files
         ]
 
 
 async def _share_contents(
-    tx: Transaction, account_id: AccountId, *, workspace: Workspace, files: Sequence[StoredFile]
+    tx: Transaction, account_id: AccountId, *, workspace: Workspace, files: Sequence[records.StoredFile]
 ) -> None:
     """Store the contents that no file of the account has yet."""
     by_hash = {file.sha256: file for file in files if file.bytes}
@@ -252,8 +244,8 @@ async def _share_contents(
 
 
 async def _batches(
-    workspace: Workspace, files: Iterable[StoredFile]
-) -> AsyncIterator[list[tuple[StoredFile, bytes]]]:
+    workspace: Workspace, files: Iterable[records.StoredFile]
+) -> AsyncIterator[list[tuple[records.StoredFile, bytes]]]:
     batches = workspace.batches(files)
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
         yield batch
@@ -276,6 +268,6 @@ async def _persistently(store: Callable[[], Awaitable[None]]) -> bool:
     return False
 
 
-def _require_not_expired(record: WorkspaceRecord) -> None:
+def _require_not_expired(record: records.WorkspaceRecord) -> None:
     if record.expired:
         raise FilesExpired

@@ -6,15 +6,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import anyio
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
-from mcp_types import (
-    HEADER_MISMATCH,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    GetTaskRequestParams,
-    PaginatedRequestParams,
-    TaskStatus,
-)
 from starlette.datastructures import Headers
 
 from app.bootstrap.services import Services
@@ -41,7 +35,7 @@ from app.runs.records import RunFilter, RunRecord
 _SHORTEST_POLL_MS: Final = 500
 _LONGEST_POLL_MS: Final = 5_000
 _PAGE: Final = 50
-_STATUSES: Final[Mapping[RunStatus, TaskStatus]] = {
+_STATUSES: Final[Mapping[RunStatus, types.TaskStatus]] = {
     "queued": "working",
     "running": "working",
     "waiting": "working",
@@ -51,7 +45,7 @@ _STATUSES: Final[Mapping[RunStatus, TaskStatus]] = {
 }
 
 
-class _Update(GetTaskRequestParams):
+class _Update(types.GetTaskRequestParams):
     """The parameters of a request that answers what a task asks."""
 
     input_responses: dict[str, Any]
@@ -72,13 +66,13 @@ class RunTasks:
         if not self.client.has_tasks:
             data: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
             problem = "The client has not announced the extension that this method belongs to."
-            raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, problem, data)
+            raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, problem, data)
         if decode_header_value(headers.get(MCP_NAME_HEADER)) != params.get("taskId"):
-            raise MCPError(HEADER_MISMATCH, f"{MCP_NAME_HEADER}: must be params.taskId")
+            raise MCPError(types.HEADER_MISMATCH, f"{MCP_NAME_HEADER}: must be params.taskId")
 
     async def find(self, params: Mapping[str, Any]) -> RunRecord:
         """The run of a request's task; raises `Invalid`, `RunNotFound`, `RunDeleted`."""
-        run_id = parsed(GetTaskRequestParams, params, "params.").task_id
+        run_id = parsed(types.GetTaskRequestParams, params, "params.").task_id
         record = await self.services.runs.get(run_key(self.caller, run_id))
         if not self.has(record):
             raise RunNotFound
@@ -131,7 +125,7 @@ class RunTasks:
 
     async def list(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """A page of the tasks, newest first; raises `Invalid`."""
-        cursor = parsed(PaginatedRequestParams, params, "params.").cursor
+        cursor = parsed(types.PaginatedRequestParams, params, "params.").cursor
         try:
             page = PageRequest.of(_PAGE, cursor)
         except Invalid as error:
@@ -170,7 +164,7 @@ class RunTasks:
         return self._task(record, "failed", updated, FAILURES[mapper.error.error]().detail)
 
     def _task(
-        self, record: RunRecord, status: TaskStatus, updated: datetime, message: str = ""
+        self, record: RunRecord, status: types.TaskStatus, updated: datetime, message: str = ""
     ) -> dict[str, Any]:
         ttl, poll = ("ttlMs", "pollIntervalMs") if self.client.is_modern else ("ttl", "pollInterval")
         return {
