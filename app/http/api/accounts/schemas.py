@@ -21,7 +21,7 @@ from app.http.api.balance.schemas import MAX_CREDITS, BalanceResponse, WholeCred
 from app.http.parameters import NEVER_NULL
 from app.http.response_model import Moment, ResponseModel
 from app.ids import AccountId
-from app.requests.dollars import ABOVE_ZERO
+from app.requests.dollars import ABOVE_ZERO, NOT_ZERO
 from app.requests.wire_models import InputModel, UtcMoment
 
 
@@ -76,7 +76,7 @@ class ChangedAccount(AccountBalance):
 
 _EITHER_SIGN = {
     "anyOf": [
-        {"type": "string", "pattern": r"^-?([1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"},
+        {"type": "string", "pattern": f"^-?{NOT_ZERO}$"},
         {"type": "integer", "not": {"const": 0}, "minimum": -9_999_999_999, "maximum": 9_999_999_999},
     ]
 }
