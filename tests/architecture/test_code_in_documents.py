@@ -14,6 +14,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from shutil import which
 from typing import Any
 from urllib.parse import urlsplit
@@ -106,7 +107,7 @@ def test_calls_with_curl_are_those_of_the_api(where: str, text: str) -> None:
         words = shlex.split(line.partition("|")[0], comments=True)
         if words[:1] != ["curl"]:
             continue
-        options = dict(zip(words, words[1:], strict=False))
+        options = dict(pairwise(words))
         path = urlsplit(next(word for word in words if word.startswith("http"))).path
         body = options.get("-d", "")
         if path.startswith("/v1/"):
