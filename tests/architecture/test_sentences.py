@@ -8,6 +8,7 @@ import pytest
 from tests.architecture.tree import ROOT
 
 DOCS = ROOT / "docs"
+TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
 _LISTED = (DOCS / "README.md").read_text("utf-8").partition("**Reference**")[0]
 PAGES = sorted({DOCS / page for page in re.findall(r"\]\(([^)#]+)", _LISTED)} - {DOCS / "OVERVIEW.md"})
 """Tutorials and how-to: what stands before the reference in the list of all pages."""
@@ -35,4 +36,4 @@ def test_no_sentence_of_a_page_of_instructions_is_long(page: Path) -> None:
 
 
 def test_every_tutorial_is_listed() -> None:
-    assert set((DOCS / "tutorials").glob("*.md")) <= set(PAGES)
+    assert set(TUTORIALS) <= set(PAGES)
