@@ -1,4 +1,4 @@
-"""Accounts: accounts and their API keys; authenticates requests by key."""
+"""Accounts: accounts and their API keys in the database; checks the key of a request against its hash."""
 
 import re
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""RunWorker: executes one run to its end, independent of its readers."""
+"""RunWorker: executes one run from its first to its last event, independent of its readers."""
 
 import asyncio
 import time

@@ -20,7 +20,7 @@ from app.http.api.balance.schemas import MAX_CREDITS, BalanceResponse, WholeCred
 from app.http.parameters import NeverNull
 from app.http.response_model import Moment, ResponseModel
 from app.ids import AccountId
-from app.requests.dollars import ABOVE_ZERO
+from app.requests.dollars import ABOVE_ZERO, NOT_ZERO
 from app.requests.wire_models import InputModel, UtcMoment
 
 
@@ -75,7 +75,7 @@ class ChangedAccount(AccountBalance):
 
 _EITHER_SIGN = {
     "anyOf": [
-        {"type": "string", "pattern": r"^-?([1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"},
+        {"type": "string", "pattern": f"^-?{NOT_ZERO}$"},
         {"type": "integer", "not": {"const": 0}, "minimum": -9_999_999_999, "maximum": 9_999_999_999},
     ]
 }

@@ -19,7 +19,7 @@ MAX_TOKENS = 10**15
 MAX_MATCH_CHARS = 200
 _NOT_NEGATIVE = {
     "anyOf": [
-        {"type": "string", "pattern": r"^(0|[1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"},
+        {"type": "string", "pattern": r"^(0|[1-9][0-9]{0,9})(\.[0-9]{1,7})?$"},
         {"type": "integer", "minimum": 0, "maximum": 9_999_999_999},
     ]
 }
