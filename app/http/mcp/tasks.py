@@ -1,6 +1,6 @@
 """RunTasks: runs as tasks, for clients that come back for an answer instead of waiting for it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -17,13 +17,14 @@ from app.http.dependencies import run_key
 from app.http.field_errors import rename_fields
 from app.http.mcp.calls import answer_task
 from app.http.mcp.client import TASKS, McpClient
+from app.http.mcp.forms import FORMS
 from app.http.mcp.input import parsed
 from app.http.mcp.mapper import SHOWN_CHARS
 from app.http.mcp.results import Answering, CallAnswer
 from app.http.mcp.tools import result_json, stamped
 from app.http.response_model import utc_text
 from app.http.streaming.pausing import waiting_calls
-from app.platform.pagination import PageRequest
+from app.platform.pagination import MAX_PAGE, PageRequest
 from app.requests.attribution import LabelFilter
 from app.requests.outcome import RunStatus
 from app.requests.principal import Principal
@@ -31,6 +32,7 @@ from app.runs.commands.service import WITHIN_S, RunNotFound
 from app.runs.deletion.service import with_contents
 from app.runs.generate import FAILURES
 from app.runs.records import RunFilter, RunRecord
+from app.runs.waits.listing.records import CallFilter
 
 _SHORTEST_POLL_MS: Final = 500
 _LONGEST_POLL_MS: Final = 5_000
@@ -134,8 +136,22 @@ class RunTasks:
             api_key_id=self.caller.api_key_id, labels=LabelFilter(end_user=self.caller.end_user)
         )
         runs, following = await self.services.runs.list_runs(self.caller.account_id, page, chosen)
-        tasks = [self._of_row(run) for run in runs if self.has(run) and run.contents_deleted_at is None]
+        shown = [run for run in runs if self.has(run) and run.contents_deleted_at is None]
+        asking = await self._asking(shown)
+        tasks = [
+            self._of_row(run) | ({"status": "input_required"} if run.key.run_id in asking else {})
+            for run in shown
+        ]
         return {"tasks": tasks, **({} if following is None else {"nextCursor": following})}
+
+    async def _asking(self, runs: Sequence[RunRecord]) -> set[str]:
+        """The ids of those that wait only for what the client can ask its user."""
+        chosen = CallFilter(run_ids=[run.key.run_id for run in runs if not run.finished])
+        every = PageRequest(MAX_PAGE)
+        waits = (await self.services.account_calls.page(self.caller.account_id, chosen, every)).calls
+        forms = FORMS if self.caller.may("runs:approve") else FORMS - {"permission"}
+        linked = {each.run_id for each in waits if not self.client.has_forms or each.kind not in forms}
+        return {each.run_id for each in waits} - linked
 
     def _of_row(self, record: RunRecord) -> dict[str, Any]:
         updated = record.ended_at or record.started_at or record.created_at
