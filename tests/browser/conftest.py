@@ -7,7 +7,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright, expect
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from tests.browser.site import Model, Site, a_site, in_its_own_task
 from tests.conftest import TEMPLATE
@@ -15,7 +15,7 @@ from tests.e2e import office, workshop
 from tests.e2e.agents import named_by_caller
 from tests.e2e.stories import a_world
 from tests.patience import PATIENCE_S
-from tests.programs import require
+from tests.programs import chromium
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -43,10 +43,9 @@ You lead.
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """The system's Chromium."""
-    require("chromium")
     expect.set_options(timeout=PATIENCE_S * 1000)
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         yield browser
         await browser.close()
 
@@ -87,3 +86,10 @@ async def site(
         yield site
     await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
     await admin.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def blank(site: Site) -> AsyncIterator[Page]:
+    """A page without scripts, in which the tests of a file try modules of the pages."""
+    async with site.visit(path="/healthz") as page:
+        yield page

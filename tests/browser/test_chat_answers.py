@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from app.simulator.script import Reply, Text, in_turn
-from tests.browser.site import ASSISTANT, PHONE, Site, accessibility_problems, screenshot
+from tests.browser.site import ASSISTANT, PHONE, Site, accessibility_problems, resize, screenshot
 from tests.browser.test_chat_page import ended, send
 from tests.e2e.stories import a_client
 
@@ -49,8 +49,7 @@ async def copies_of(page: Page) -> None:
 
 async def test_code_formulas_and_tables_are_drawn(site: Site) -> None:
     site.model.script = in_turn(Reply([Text(RICH)]))
-    key = await site.key()
-    async with site.visit(key, size=WIDE) as page:
+    async with site.visit(await site.key(), size=WIDE) as page:
         await copies_of(page)
         await send(page, "Show me all you can", graph=ASSISTANT)
         await ended(page)
@@ -74,9 +73,9 @@ async def test_code_formulas_and_tables_are_drawn(site: Site) -> None:
         assert await page.evaluate("window.copied") == RICH
         await screenshot(page, "answers-rich")
         assert await accessibility_problems(page) == []
-        url = page.url
-    for size, dark in ((WIDE, True), (PHONE, False), (PHONE, True)):
-        async with site.visit(key, path=url, size=size, dark=dark) as page:
+        await page.reload()
+        for size, dark in ((WIDE, True), (PHONE, False), (PHONE, True)):
+            await resize(page, size, dark=dark)
             await expect(page.locator(".formula math")).to_have_count(2)
             await expect(page.locator(".hljs-keyword").first).to_be_visible()
             fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import FilePayload, Page, expect
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text, in_turn
-from tests.browser.site import ASSISTANT, PHONE, Site, accessibility_problems, screenshot
+from tests.browser.site import ASSISTANT, DESKTOP, PHONE, Site, accessibility_problems, resize, screenshot
 from tests.browser.test_chat_page import ended, send
 from tests.e2e.test_a_run_is_previewed import PNG
 
@@ -41,25 +41,28 @@ def parts(request: ApiRequest) -> list[str]:
     return [block.get("text") or block.get("title") or block["type"] for block in content]
 
 
-@pytest.mark.parametrize("dark", [False, True])
-async def test_files_reach_the_model_and_are_named_in_the_conversation(site: Site, *, dark: bool) -> None:
+async def test_files_reach_the_model_and_are_named_in_the_conversation(site: Site) -> None:
     site.model.script = in_turn(Reply([Text("A dot, and 12 owls.")]))
-    async with site.visit(await site.key(), dark=dark) as page:
+    async with site.visit(await site.key()) as page:
         files = page.get_by_role("list", name="Attached files")
         await pick(page, PICTURE, NOTES)
         await expect(files.get_by_role("listitem")).to_have_count(2)
         await pick(page, NOTES)
         await files.get_by_role("button", name="Remove notes.md").last.click()
         await expect(files.locator("img")).to_be_visible()
-        await screenshot(page, f"chat-attached{'-dark' if dark else ''}")
-        assert await accessibility_problems(page) == []
+        for dark in (True, False):
+            await resize(page, DESKTOP, dark=dark)
+            await screenshot(page, f"chat-attached{'-dark' if dark else ''}")
+            assert await accessibility_problems(page) == []
         await send(page, "What is it?", graph=ASSISTANT)
         await ended(page)
         await expect(files).to_have_count(0)
         names = page.get_by_role("list", name="Attachments").get_by_role("listitem")
         await expect(names).to_have_text(["dot.png", "notes.md"])
-        await screenshot(page, f"chat-attachments{'-dark' if dark else ''}")
-        assert await accessibility_problems(page) == []
+        for dark in (True, False):
+            await resize(page, DESKTOP, dark=dark)
+            await screenshot(page, f"chat-attachments{'-dark' if dark else ''}")
+            assert await accessibility_problems(page) == []
         await page.reload()
         await expect(names).to_have_text(["image/png", "notes.md"])
 

@@ -50,7 +50,7 @@ async def followed(site: Site, *answers: str | int | None, heard: int) -> list[l
             case str(body):
                 await route.fulfill(body=body, content_type="text/event-stream")
 
-    async with site.visit(complaints=["status of", "net::ERR"]) as page:
+    async with site.visit(path="/healthz", complaints=["status of", "net::ERR"]) as page:
         await page.route("**/v1/runs/*/events?*", answer)
         return [*await page.evaluate(_FOLLOW, heard), asked]
 
@@ -85,7 +85,7 @@ async def test_what_cannot_go_on_is_not_tried_again(site: Site, status: int, las
 
 
 async def test_a_silent_connection_is_left_and_a_page_that_is_back_asks_at_once(site: Site) -> None:
-    async with site.visit() as page:
+    async with site.visit(path="/healthz") as page:
         heard, asked, waiting = await page.evaluate(_SILENT)
 
     # The first one says nothing more, the second one fails, and the page asks again before its pause is over.
