@@ -10,6 +10,7 @@ from app.ids import AccountId, ApiKeyId, new_uuid
 from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
+from app.platform.postgres.statements import serialize
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
 from app.requests.run_request import GraphRunRequest
@@ -261,7 +262,7 @@ class ScheduleService:
         """Store a schedule; None if its id was taken meanwhile."""
         async with self.database.transaction() as tx:
             await self.require_active_key(tx, new.api_key_id)
-            await repository.lock_account(tx, new.account_id)
+            await serialize(tx, "schedules", new.account_id)
             if await repository.find_schedule(tx, new.account_id, new.schedule_id) is not None:
                 return None
             if await repository.count_schedules(tx, new.account_id) >= self.max_per_account:

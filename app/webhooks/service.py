@@ -10,6 +10,7 @@ from app.errors import Conflict, Invalid, NotFound
 from app.ids import AccountId, new_uuid
 from app.platform.db import Database, Reader, Transaction
 from app.platform.pagination import PageRequest
+from app.platform.postgres.statements import serialize
 from app.platform.ssrf_guard import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.webhooks import repository
 from app.webhooks.delivery_repository import find_backlog, name_by_hash_in_deliveries
@@ -112,7 +113,7 @@ class Webhooks:
             registration.subject,
         )
         async with self._database.transaction() as tx:
-            await repository.lock_account(tx, account_id)
+            await serialize(tx, "webhooks", account_id)
             if len(await repository.find_webhooks(tx, account_id)) >= MAX_WEBHOOKS:
                 raise TooManyWebhooks
             return await repository.insert_webhook(tx, new, secret=secret), secret

@@ -7,22 +7,28 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 
-from app.platform import network
+from app.platform.network import (
+    Network,
+    NoProxy,
+    Proxy,
+    check_authorities,
+    check_key,
+    check_no_proxy,
+    check_proxy,
+    split_hosts,
+)
 
 
 class NetworkSettings(BaseSettings):
     """Settings of what calls other machines; part of `Settings`."""
 
-    https_proxy: Annotated[SecretStr, AfterValidator(network.check_proxy)] | None = Field(
+    https_proxy: Annotated[SecretStr, AfterValidator(check_proxy)] | None = Field(
         None, validation_alias="RUNTALLY_HTTPS_PROXY"
     )
     no_proxy: Annotated[
-        tuple[str, ...],
-        NoDecode,
-        BeforeValidator(network.split_hosts),
-        AfterValidator(network.check_no_proxy),
+        tuple[str, ...], NoDecode, BeforeValidator(split_hosts), AfterValidator(check_no_proxy)
     ] = Field((), validation_alias="RUNTALLY_NO_PROXY")
-    ca_file: Annotated[Path, AfterValidator(network.check_authorities)] | None = Field(
+    ca_file: Annotated[Path, AfterValidator(check_authorities)] | None = Field(
         None, validation_alias="RUNTALLY_CA_FILE"
     )
     client_cert_file: Path | None = Field(None, validation_alias="RUNTALLY_CLIENT_CERT_FILE")
@@ -31,16 +37,16 @@ class NetworkSettings(BaseSettings):
     @field_validator("client_key_file")
     @classmethod
     def _belongs_to_the_certificate(cls, value: Path | None, info: ValidationInfo) -> Path | None:
-        return network.check_key(value, info.data.get("client_cert_file"))
+        return check_key(value, info.data.get("client_cert_file"))
 
     @property
-    def network(self) -> network.Network:
+    def network(self) -> Network:
         """The way to other machines."""
-        proxy = None if self.https_proxy is None else network.Proxy.read(self.https_proxy.get_secret_value())
-        return network.Network(proxy, network.NoProxy.read(self.no_proxy), self.ca_file)
+        proxy = None if self.https_proxy is None else Proxy.read(self.https_proxy.get_secret_value())
+        return Network(proxy, NoProxy.read(self.no_proxy), self.ca_file)
 
     @property
-    def provider_network(self) -> network.Network:
+    def provider_network(self) -> Network:
         """The way to the provider, which gets our certificate if it asks for one."""
         if self.client_cert_file is None or self.client_key_file is None:
             return self.network

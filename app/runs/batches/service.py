@@ -15,6 +15,7 @@ from app.platform.background import forever
 from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import MAX_PAGE, PageRequest
+from app.platform.postgres.statements import serialize
 from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
@@ -210,7 +211,7 @@ class BatchService:
         """Store a batch; None if its id was taken meanwhile."""
         async with self.database.transaction() as tx:
             await self.require_active_key(tx, new.api_key_id)
-            await repository.lock_account(tx, new.account_id)
+            await serialize(tx, "batches", new.account_id)
             if await repository.find_batch(tx, new.account_id, new.id) is not None:
                 return None
             if await repository.count_active(tx, new.account_id) >= MAX_ACTIVE:
