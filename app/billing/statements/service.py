@@ -35,7 +35,7 @@ from app.billing.statements.repository import (
 )
 from app.errors import NotFound
 from app.ids import AccountId
-from app.platform.background import forever
+from app.platform.background import AFTER_START_S, forever
 from app.platform.clock.clock import Clock
 from app.platform.db import Database, Reader
 
@@ -86,7 +86,7 @@ class StatementMaker:
 
     async def watch(self) -> None:
         """Make statements of finished months until cancelled."""
-        await forever(self.make_due, _EVERY_S, name="statements")
+        await forever(self.make_due, _EVERY_S, name="statements", first_after_s=AFTER_START_S)
 
     async def make_due(self) -> None:
         """Make all that are missing, the oldest first."""
