@@ -12,7 +12,7 @@ import structlog
 from app.errors import Gone, NotFound, Unavailable
 from app.events import FilesChanged, RunWarning
 from app.ids import AccountId, RunId, RunKey
-from app.platform.background import forever
+from app.platform.background import AFTER_START_S, forever
 from app.platform.db import Database, Transaction, require_attempt
 from app.platform.objects.service import INSIDE, Objects
 from app.requests.file_paths import relative_path
@@ -171,7 +171,9 @@ class Workspaces:
 
     async def sweep(self) -> None:
         """Delete expired files until cancelled."""
-        await forever(self._delete_all_expired, _SWEEP_INTERVAL_S, name="workspaces.sweep")
+        await forever(
+            self._delete_all_expired, _SWEEP_INTERVAL_S, name="workspaces.sweep", first_after_s=AFTER_START_S
+        )
 
     async def delete_expired_files(self) -> int:
         """Delete the files of some expired workspaces; returns of how many."""

@@ -16,7 +16,7 @@ from app.billing.chain.head_witness import HeadWitness
 from app.billing.chain.records import ChainHead, ChainLeaf, ChainRoot
 from app.billing.chain.sealing_key import SealingKey
 from app.billing.chain.verifier import NO_ROOT, ROOT_FORMAT, AccountTree, leaf_hash
-from app.platform.background import forever
+from app.platform.background import AFTER_START_S, forever
 from app.platform.db import Database, Reader, Transaction
 
 log = structlog.get_logger(__name__)
@@ -77,7 +77,7 @@ class ChainSealer:
         """Watch and seal until cancelled."""
         if self._key is None:
             log.warning("chain.without_key")
-        await forever(self.step, WATCH_S, name="chain.seal")
+        await forever(self.step, WATCH_S, name="chain.seal", first_after_s=AFTER_START_S)
 
     async def step(self) -> ChainRoot | None:
         """Watch once, and make a root if the newest one is old enough."""

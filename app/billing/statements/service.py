@@ -27,7 +27,7 @@ from app.billing.statements.records import (
 )
 from app.errors import NotFound
 from app.ids import AccountId
-from app.platform.background import forever
+from app.platform.background import AFTER_START_S, forever
 from app.platform.clock.clock import Clock
 from app.platform.db import Database, Reader
 
@@ -78,7 +78,7 @@ class StatementMaker:
 
     async def watch(self) -> None:
         """Make statements of finished months until cancelled."""
-        await forever(self.make_due, _EVERY_S, name="statements")
+        await forever(self.make_due, _EVERY_S, name="statements", first_after_s=AFTER_START_S)
 
     async def make_due(self) -> None:
         """Make all that are missing, the oldest first."""

@@ -11,7 +11,7 @@ from app.billing.receipts.records import RunTotals
 from app.billing.reports.service import BillingReports
 from app.errors import Conflict, NotFound
 from app.ids import AccountId, ApiKeyId, new_uuid
-from app.platform.background import forever
+from app.platform.background import AFTER_START_S, forever
 from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import MAX_PAGE, PageRequest
@@ -199,7 +199,7 @@ class BatchService:
 
     async def delete_old(self) -> None:
         """Delete batches past the retention time until cancelled; several servers may do so at once."""
-        await forever(self._delete_old, _EVERY_S, name="batch deletion")
+        await forever(self._delete_old, _EVERY_S, name="batch deletion", first_after_s=AFTER_START_S)
 
     async def _delete_old(self) -> None:
         deleted = _DELETED_AT_ONCE

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from app.errors import Conflict, Gone
 from app.ids import RunKey
-from app.platform.background import forever
+from app.platform.background import AFTER_START_S, forever
 from app.platform.db import Database, Transaction
 from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
@@ -87,7 +87,7 @@ class RunDeletion:
 
     async def sweep(self) -> None:
         """Delete old contents until cancelled; several servers may do so at once."""
-        await forever(self._sweep, _EVERY_S, name="run deletion")
+        await forever(self._sweep, _EVERY_S, name="run deletion", first_after_s=AFTER_START_S)
 
     async def _delete_each(self, lock: _LockOld, delete: _Delete) -> int:
         async with self.database.transaction() as tx:
