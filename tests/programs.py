@@ -16,13 +16,3 @@ def require(*programs: str) -> None:
         pytest.fail(f"not installed: {', '.join(missing)}")
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-
-
-def chromium() -> str:
-    """The system's Chromium: its headless shell, which needs a third less of the processor, or all of it."""
-    found = shutil.which("chromium-headless-shell")
-    if found is None:
-        require("chromium")
-        found = shutil.which("chromium")
-        assert found is not None
-    return found

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
@@ -11,7 +12,6 @@ from playwright.async_api import Page, ViewportSize, async_playwright
 
 from tests.architecture.tree import ROOT
 from tests.browser.conftest import ARGUMENTS
-from tests.programs import chromium
 
 PICTURES = ROOT / "docs" / "pictures"
 _SIZE = ViewportSize(width=1280, height=720)
@@ -45,7 +45,8 @@ async def draw() -> None:
 async def _photograph(url: str, key: str) -> None:
     PICTURES.mkdir(exist_ok=True)
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
+        chromium = shutil.which("chromium")
+        browser = await playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
         context = await browser.new_context(base_url=url, viewport=_SIZE, color_scheme="light")
         response = await context.request.post("/v1/browser-session", data={"apiKey": key})
         assert response.ok, response.status

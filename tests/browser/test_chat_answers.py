@@ -1,5 +1,7 @@
 """Answers on the chat page: how they are drawn, and what can be done with them."""
 
+from dataclasses import replace
+
 import pytest
 from playwright.async_api import Page, expect
 
@@ -134,7 +136,7 @@ async def test_an_answer_is_repeated_a_question_edited_and_versions_are_switched
     assert "Second?" not in str(last)
 
 
-async def test_an_answer_is_rated_and_shows_what_it_has_taken(site: Site) -> None:
+async def test_an_answer_is_rated_and_shows_what_it_has_taken_to_those_who_may_know(site: Site) -> None:
     site.model.script = in_turn(Reply([Text("It is so.")]))
     key = await site.key()
     async with site.visit(key) as page, a_client(site.world.url, key.secret) as http:
@@ -158,12 +160,8 @@ async def test_an_answer_is_rated_and_shows_what_it_has_taken(site: Site) -> Non
 
     assert (run["feedback"]["rating"], run["feedback"]["note"]) == ("down", "It is not so.")
 
-
-async def test_those_who_may_not_read_receipts_see_no_cost(site: Site) -> None:
-    site.model.script = in_turn(Reply([Text("It is so.")]))
-    async with site.visit(await site.key("runs:write", "runs:read")) as page:
-        await send(page, "Is it so?", graph=ASSISTANT)
-        await ended(page)
+    _, secret = await site.world.services.accounts.create_key(key.account, ["runs:write", "runs:read"])
+    async with site.visit(replace(key, secret=secret), path=page.url) as page:
         await page.get_by_role("button", name="Details").click()
         details = page.get_by_role("group", name="Details of this answer")
         await expect(details).to_contain_text("Output tokens")

@@ -1,6 +1,7 @@
 """Files of a message on the chat page: picked, pasted and dropped."""
 
 import base64
+from pathlib import Path
 
 import pytest
 from playwright.async_api import FilePayload, Page, expect
@@ -91,7 +92,7 @@ async def test_files_alone_are_a_message_and_are_pasted_and_dropped(site: Site) 
     assert parts(site.world.simulator.requests[-1]) == ["image", "image"]
 
 
-async def test_what_cannot_be_sent_is_said_in_words_and_nothing_is_lost(site: Site) -> None:
+async def test_what_cannot_be_sent_is_said_in_words_and_nothing_is_lost(site: Site, tmp_path: Path) -> None:
     site.model.script = in_turn(Reply([Text("Thanks.")]))
     async with site.visit(await site.key(), complaints=["status of 422"]) as page:
         files = page.get_by_role("list", name="Attached files")
@@ -103,8 +104,13 @@ async def test_what_cannot_be_sent_is_said_in_words_and_nothing_is_lost(site: Si
         await expect(send_button).to_be_disabled()
         await files.get_by_role("button", name="Remove none.txt").click()
 
-        half = FilePayload(name="half.txt", mimeType="text/plain", buffer=b"x" * (12 * 2**20))
-        await pick(page, half, half)
+        # Of the disk: others are sent to the browser.
+        half, other_half = tmp_path / "half.txt", tmp_path / "other" / "half.txt"
+        other_half.parent.mkdir()
+        for path in (half, other_half):
+            with path.open("wb") as file:
+                file.truncate(12 * 2**20)
+        await page.get_by_label("Files to attach").set_input_files([half, other_half])
         await expect(entries.last).to_contain_text("Files of one message may have 22 MiB together.")
         for _ in range(2):
             await files.get_by_role("button", name="Remove half.txt").last.click()

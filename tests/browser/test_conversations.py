@@ -135,7 +135,7 @@ async def test_a_menu_that_is_opened_before_the_browser_tells_of_the_last_one_st
             await page.get_by_role("button", name=re.compile(f"Actions for .*{then}")).evaluate(_OPEN_AT_ONCE)
             menu = page.get_by_role("group", name=re.compile(f"Actions for .*{then}"))
             await menu.get_by_text("Pin", exact=True).click()
-            await expect(page.get_by_role("group")).to_have_count(0)
+            await expect(menu).to_have_count(0)
             pinned = page.locator("section", has=page.get_by_role("heading", name="Pinned"))
             await expect(pinned.locator(".sidebar-title", has_text=then)).to_be_visible()
 

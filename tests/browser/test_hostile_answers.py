@@ -94,9 +94,7 @@ PIECES = [
     "*a* ",
     "- `a` [b](https://example.org) $x$\n",
     "> ",
-    "```js\nlet a = 'b'; // c\n```\n\n",
-    "$\\frac{1}{2}$\n\n",
-    "```mermaid\ngraph LR\nA-->B[Some words]\n```\n\n",
+    "```js\nlet a = 'b'; // c\n```\n\n$\\frac{1}{2}$\n\n```mermaid\ngraph LR\nA-->B[Some words]\n```\n\n",
 ]
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 from asyncio.subprocess import PIPE, STDOUT
@@ -29,7 +30,7 @@ from tests.frontends.built import installed_packages
 from tests.integration.test_billing_views import filled
 from tests.patience import PATIENCE_S
 from tests.ports import free_port
-from tests.programs import chromium
+from tests.programs import require
 
 _DONE = "the block has ended:"
 _DASHBOARD = ROOT / "deploy" / "grafana" / "runtally-costs.json"
@@ -87,10 +88,11 @@ class Reader:
 
     async def asks(self, address: str, text: str) -> None:
         """Open a page, and send a message with it."""
+        require("chromium")
         playwright = await self.stack.enter_async_context(async_playwright())
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
-        self.stack.push_async_callback(browser.close)
-        self.page = await browser.new_page()
+        chromium = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        self.stack.push_async_callback(chromium.close)
+        self.page = await chromium.new_page()
         self.page.set_default_timeout(PATIENCE_S * 1000)
         await self.page.goto(self._here(address))
         await self.page.get_by_role("textbox").fill(text.strip())
