@@ -7,7 +7,7 @@
 import { apiPath, get } from "../../api.js";
 import { html, useEffect, useState, withValue } from "../../html.js";
 import { t } from "../../languages.js";
-import { closeOnEscape } from "../../shell.js";
+import { closeOnEscape } from "../../parts/escape.js";
 import { effortsOf, modelNamed, nameOf } from "../agents/describing.js";
 
 /** @typedef {ReturnType<typeof useRunChoices>} Choices */
