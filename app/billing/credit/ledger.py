@@ -56,7 +56,6 @@ class Reserved(NamedTuple):
     amount: Amount
     reached: Sequence[SpentBudget] = ()
     """Soft budgets that are used up."""
-    has_budgets: bool = False
 
 
 class ReferenceTaken(Conflict):
@@ -145,15 +144,18 @@ class CreditLedger:
     async def reserve(self, tx: Transaction, run: RunKey, requested: int) -> Reserved | None:
         """Reserve credits for a run that is accepted; None if there is no limit and no budget.
 
-        Raises `InsufficientCredits` and `BudgetSpent` if nothing is left. What is held for other runs is left
-        of a budget: calls wait for it.
+        Raises `InsufficientCredits` and `BudgetSpent` if nothing is left. What is held for other runs is
+        left: calls wait for it.
         """
         amount, least = Amount(max(requested, 1), 0), Amount(1, 1)
         spendable = await self._resize(tx, run, amount.credits, minimum=least.credits)
         if spendable is None:
             return None
         if spendable.credits < least.credits:
-            raise InsufficientCredits
+            if spendable.credits + spendable.held < least.credits:
+                raise InsufficientCredits
+            amount = least
+            await self._resize(tx, run, amount.credits, minimum=spendable.credits)
         if not spendable.has_budgets:
             return Reserved(amount)
         reached = await self._reached(tx, run, least)
@@ -163,7 +165,7 @@ class CreditLedger:
             if budget.mode == "hard":
                 amount = least
         await hold(tx, run, amount)
-        return Reserved(amount, [each.spent for each in reached if each.mode == "soft"], has_budgets=True)
+        return Reserved(amount, [each.spent for each in reached if each.mode == "soft"])
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
         """Release a run's reservation; does nothing if there is none."""

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     CTE,
     BigInteger,
     Boolean,
@@ -55,8 +56,8 @@ async def insert_run_at_once(
 ) -> StoredAtOnce:
     """As `insert_run`, with all other checks of a run; takes its turn and reserves its credit.
 
-    Raises `NothingStored` if that needs more: because of the key, the quota, the credit, a budget, the queue,
-    the id or the conversation.
+    Raises `NothingStored` if that needs more: because of the key, its tokens, the quota, the credit, a
+    budget, the queue, the id or the conversation.
     """
     of_turn = {} if given.turn is None else given.turn._asdict()
     values = {**_values(run, limits), **given._asdict(), **of_turn}
@@ -202,7 +203,8 @@ def _reserving(inserted: CTE) -> ColumnElement[Any]:
     """What is reserved for the run; nothing at all is stored if there is none."""
     of_run = (cast(bindparam("account_id"), Uuid), inserted.c.run_id)
     amount = (cast(bindparam("credits"), BigInteger), cast(bindparam("at"), UtcDateTime))
-    return func.reserve_at_once(*of_run, *amount).label("reserved")
+    tokens = (cast(bindparam("keys"), ARRAY(Uuid)), cast(bindparam("most"), ARRAY(BigInteger)))
+    return func.reserve_within_limits(*of_run, *amount, *tokens).label("reserved")
 
 
 def _inserting_alone() -> Select[Any]:
