@@ -13,7 +13,7 @@ from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import WorldOf, a_request
 from tests.factories import a_budget
 
-ROUND_TRIPS = {"alone": 4, "prepaid": 8, "a budget": 10, "a turn": 9}
+ROUND_TRIPS = {"alone": 4, "prepaid": 8, "a budget": 9, "a turn": 9}
 """One reads the key, one accepts the run, one stores its receipt, one its end. A call on credit looks for
 unpriced messages and resizes the reservation; a turn reads the transcript and adds to it. Lower them with the
 numbers."""

@@ -8,7 +8,7 @@ from sqlalchemy import delete, func, select, text
 from sqlalchemy.dialects import postgresql
 
 from app.billing.budgets.records import AccountBudget, Amount, BudgetLeft, BudgetUse
-from app.billing.budgets.tables import budget_holds, budget_spending, budgets
+from app.billing.budgets.tables import budget_spending, budgets
 from app.ids import AccountId, RunKey
 from app.platform.db import Reader, Transaction
 
@@ -173,10 +173,3 @@ async def mark_refusing(tx: Transaction, run: RunKey, needed: Amount, now: datet
     """Mark where hard budgets leave less than `needed` to a run; a trigger notifies of each once."""
     given = {"account_id": run.account_id, "run_id": run.run_id, "now": now, **needed._asdict()}
     await tx.execute(_REFUSE, given)
-
-
-async def hold(tx: Transaction, run: RunKey, amount: Amount) -> None:
-    """Hold what the calls of a run may cost, instead of what was held for them."""
-    values = amount._asdict()
-    insert = postgresql.insert(budget_holds).values(account_id=run.account_id, run_id=run.run_id, **values)
-    await tx.execute(insert.on_conflict_do_update(index_elements=["account_id", "run_id"], set_=values))

@@ -6,7 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from app.billing.budgets.records import Amount, BudgetLeft
-from app.billing.budgets.repository import budgets_left, hold, mark_refusing
+from app.billing.budgets.repository import budgets_left, mark_refusing
 from app.billing.credit.expiry.service import expire_due, find_current_balance
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import FOR_EVER, CreditBalance, GrantTerms, LedgerEntry, Spendable, TopUp
@@ -148,23 +148,19 @@ class CreditLedger:
         left: calls wait for it.
         """
         amount, least = Amount(max(requested, 1), 0), Amount(1, 1)
-        spendable = await self._resize(tx, run, amount.credits, minimum=least.credits)
+        spendable = await self._resize(tx, run, amount, minimum=least.credits)
         if spendable is None:
             return None
-        if spendable.credits < least.credits:
-            if spendable.credits + spendable.held < least.credits:
-                raise InsufficientCredits
-            amount = least
-            await self._resize(tx, run, amount.credits, minimum=spendable.credits)
-        if not spendable.has_budgets:
-            return Reserved(amount)
-        reached = await self._reached(tx, run, least)
-        for budget in reached:
-            if budget.mode == "hard" and not budget.is_held(least, pending=0):
+        if spendable.credits + spendable.held < least.credits:
+            raise InsufficientCredits
+        reached = await self._reached(tx, run, least) if spendable.has_budgets else []
+        hard = [each for each in reached if each.mode == "hard"]
+        for budget in hard:
+            if not budget.is_held(least, pending=0):
                 raise BudgetSpent(budget.spent)
-            if budget.mode == "hard":
-                amount = least
-        await hold(tx, run, amount)
+        if hard or spendable.credits < least.credits:
+            amount = least
+            await self._resize(tx, run, amount, minimum=min(spendable.credits, least.credits))
         return Reserved(amount, [each.spent for each in reached if each.mode == "soft"])
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
@@ -191,14 +187,13 @@ class CreditLedger:
         least = minimum or requested
         # Not `write`: a statement that was given up could commit later, after the run's release.
         async with self._database.transaction() as tx:
-            spendable = await self._resize(tx, run, requested.credits, minimum=least.credits, pending=pending)
+            spendable = await self._resize(tx, run, requested, minimum=least.credits, pending=pending)
             if spendable is None:
                 return None
             if spendable.has_budgets and spendable.credits - pending >= least.credits:
                 for budget in await self._reached(tx, run, least, pending=pending):
                     if budget.mode == "hard":
                         raise BudgetSpent(budget.spent, is_held=budget.is_held(least, pending=pending))
-                await hold(tx, run, requested)
             return spendable
 
     async def report_refusal(self, run: RunKey, needed: Amount) -> None:
@@ -207,7 +202,7 @@ class CreditLedger:
             await mark_refusing(tx, run, needed, self.clock.now())
 
     async def _resize(
-        self, tx: Transaction, run: RunKey, requested: int, *, minimum: int, pending: int = 0
+        self, tx: Transaction, run: RunKey, requested: Amount, *, minimum: int, pending: int = 0
     ) -> Spendable | None:
         now = self.clock.now()
         set_ = partial(resize_reservation, tx, run, requested, minimum=minimum, pending=pending, now=now)
