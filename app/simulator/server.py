@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from app.platform.server import loopback
-from app.platform.server.loopback import Send
 from app.simulator import wire
 from app.simulator.compression import Compressor
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
@@ -63,7 +62,7 @@ class Simulator:
         """Stop listening; open responses are cut off."""
         await self._stack.aclose()
 
-    async def handle(self, scope: loopback.Scope, receive: loopback.Receive, send: Send) -> None:
+    async def handle(self, scope: loopback.Scope, receive: loopback.Receive, send: loopback.Send) -> None:
         """Answer a request."""
         body = await loopback.read_body(receive)
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
@@ -89,7 +88,7 @@ class Simulator:
         """Note what is sent."""
         self.sent.append(message)
 
-    async def _respond(self, request: ApiRequest, receive: loopback.Receive, send: Send) -> None:
+    async def _respond(self, request: ApiRequest, receive: loopback.Receive, send: loopback.Send) -> None:
         answer = await _call_responder(self.responder, request)
         if isinstance(answer, HttpError):
             await send_error(send, answer)
@@ -112,7 +111,7 @@ async def _stream(
     reply: Reply,
     events: list[dict[str, Any]],
     sent: RecordedMessage,
-    send: Send,
+    send: loopback.Send,
 ) -> None:
     compressor = Compressor(reply.encoding)
     await send(_start(200, "text/event-stream", _headers_of(reply)))
@@ -137,7 +136,7 @@ async def _stream(
     await send({"type": "http.response.body", "body": compressor.finish()})
 
 
-async def _send_whole(reply: Reply, message: dict[str, Any], send: Send) -> None:
+async def _send_whole(reply: Reply, message: dict[str, Any], send: loopback.Send) -> None:
     compressor = Compressor(reply.encoding)
     body = compressor.compress(json.dumps(message).encode()) + compressor.finish()
     await send(_start(200, "application/json", _headers_of(reply)))
@@ -175,13 +174,13 @@ async def _call_responder(responder: Responder, request: ApiRequest) -> Answer:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-async def send_error(send: Send, failure: HttpError) -> None:
+async def send_error(send: loopback.Send, failure: HttpError) -> None:
     """Send an error of the API."""
     await send_json(send, failure.status, wire.error(failure), failure.headers)
 
 
 async def send_json(
-    send: Send,
+    send: loopback.Send,
     status: int,
     content: dict[str, Any],
     headers: dict[str, str] | None = None,

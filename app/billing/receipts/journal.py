@@ -18,7 +18,6 @@ import structlog
 from filelock import FileLock, Timeout
 
 from app.billing.receipts import journal_records
-from app.billing.receipts.journal_records import VOID
 from app.billing.receipts.journal_segments import Segment, is_written, read_segment
 from app.errors import OperatorError, Unavailable
 from app.usage.records import UsageFact
@@ -138,7 +137,7 @@ class Journal:
         """Record that a message is not charged; kept until it is acknowledged."""
         self._mark_acknowledged({key})
         self._segments[-1].pending.add(key)
-        self._append(journal_records.ACKNOWLEDGED, f"{key} {VOID}".encode())
+        self._append(journal_records.ACKNOWLEDGED, f"{key} {journal_records.VOID}".encode())
 
     def acknowledge(self, keys: Iterable[str]) -> None:
         """Record that receipts are in the database; deletes segments that are no longer needed."""

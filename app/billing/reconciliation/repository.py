@@ -15,7 +15,6 @@ from app.billing.receipts.records import Receipt
 from app.billing.receipts.repository import receipt_of
 from app.billing.receipts.tables import charge_receipts, measured_receipts
 from app.billing.reconciliation import records
-from app.billing.reconciliation.records import LONG_PROMPT
 from app.billing.reconciliation.schedule import REPEATED, History
 from app.billing.reconciliation.tables import (
     price_differences,
@@ -44,8 +43,8 @@ _RECORDED = text(
     f"""
     SELECT date_trunc('minute', used_at) AS began, date_trunc('minute', created_at) AS ended, account_id,
            model, requested_model, inference_geo, service_tier, speed,
-           input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens > {LONG_PROMPT}
-               AS long_prompt,
+           input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens
+               > {records.LONG_PROMPT} AS long_prompt,
            output_estimated, usage_unit_id LIKE 'unanswered-%' AS unanswered,
            (stop_reason = 'refusal' AND output_tokens = 0) IS TRUE AS refused,
            jsonb_array_length(unpriced) > 0 AS unpriced,

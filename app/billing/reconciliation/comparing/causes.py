@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 
 from app.billing.reconciliation import records
 from app.billing.reconciliation.comparing.alignment import REACH, Entry, end_of
-from app.billing.reconciliation.records import Books
 from app.ids import AccountId
 
 _OUTPUT = records.KINDS.index("output")
@@ -47,7 +46,7 @@ def _time_of(placed: tuple[datetime, object]) -> datetime:
 class IndexedBooks:
     """Books whose rows are found by model and time."""
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: records.Books) -> None:
         self.profiles = books.profiles
         self.recorded = TimeIndex(books.recorded, lambda row: (row.dimensions.model, row.began))
         self.calls = TimeIndex(books.calls, lambda row: (row.model, row.at))

@@ -11,7 +11,6 @@ from app.billing.prices.price_list import NO_VERSION, PriceList, rounded
 from app.billing.prices.quote import plain
 from app.billing.prices.usage_reading import DIMENSIONS
 from app.billing.reconciliation import records
-from app.billing.reconciliation.records import Counts
 
 _SEARCHES = "web_search_requests"
 
@@ -47,7 +46,7 @@ class UnitPrices:
         price = self._price_of(dimensions, at=at)
         return NO_VERSION if price is None else price.version
 
-    def cost(self, dimensions: records.Dimensions, counts: Counts, *, at: datetime) -> Decimal | None:
+    def cost(self, dimensions: records.Dimensions, counts: records.Counts, *, at: datetime) -> Decimal | None:
         """The cost of these counts; None if one of them has no price."""
         return _cost(self._price_of(dimensions, at=at), dimensions, counts)
 
@@ -62,7 +61,9 @@ class UnitPrices:
             return None
         return _cost(price, receipts.dimensions, receipts.counts)
 
-    def difference(self, dimensions: records.Dimensions, counts: Counts, *, at: datetime) -> PricedDifference:
+    def difference(
+        self, dimensions: records.Dimensions, counts: records.Counts, *, at: datetime
+    ) -> PricedDifference:
         """A signed difference with one line per kind."""
         amount: Decimal | None = Decimal(0)
         lines: list[Mapping[str, str]] = []
@@ -79,7 +80,7 @@ class UnitPrices:
         return self._prices.find_price(served, at=at, requested=requested)
 
 
-def _cost(price: ModelPrice | None, dimensions: records.Dimensions, counts: Counts) -> Decimal | None:
+def _cost(price: ModelPrice | None, dimensions: records.Dimensions, counts: records.Counts) -> Decimal | None:
     cost = Decimal(0)
     for kind, quantity in zip(records.KINDS, counts, strict=True):
         if quantity:

@@ -12,7 +12,6 @@ import psutil
 
 from app.executors.claude_agent.programs import write_program
 from app.executors.claude_agent.sandbox import bubblewrap
-from app.executors.claude_agent.sandbox.bubblewrap import CLI, CONFIG, EGRESS
 from app.executors.claude_agent.sandbox.control_groups import ControlGroup
 from app.executors.claude_agent.sandbox.kernel_memory import socket_bytes, temporary_bytes
 from app.executors.claude_agent.sandbox.port import Wrapping
@@ -101,7 +100,7 @@ class RunningSandbox:
         # On a command line the sandbox could read them.
         arguments.write_text("".join(f"{argument}\0" for argument in found), encoding="utf-8")
         return Wrapping(
-            cli=CLI,
+            cli=bubblewrap.CLI,
             command=["bwrap", "--args", "3", "--"],
             environment={"PATH": bubblewrap.SANDBOX_PATH, "PWD": str(bubblewrap.PATHS.work)},
             files=[arguments, *copied],
@@ -112,7 +111,7 @@ class RunningSandbox:
         """See the port; raises `SandboxUnreachable`, `WorkspaceUnusable`."""
         await asyncio.to_thread(self._fill, pid)
         if self._egress is not None:
-            await self._egress.listen(_path_of(self._sockets) / EGRESS.name)
+            await self._egress.listen(_path_of(self._sockets) / bubblewrap.EGRESS.name)
 
     def _fill(self, pid: int) -> None:
         with self._lock:
@@ -128,9 +127,9 @@ class RunningSandbox:
             # Open directories stay readable when the sandbox has ended.
             self._workspace_directory = os.open(f"{root}{WORKSPACE}", _DIRECTORY)
             self._processes = os.open(f"{root}/proc", _DIRECTORY)
-            self._config = os.open(f"{root}{CONFIG}", _DIRECTORY)
+            self._config = os.open(f"{root}{bubblewrap.CONFIG}", _DIRECTORY)
             if self._egress is not None:
-                self._sockets = os.open(f"{root}{EGRESS.parent}", _DIRECTORY)
+                self._sockets = os.open(f"{root}{bubblewrap.EGRESS.parent}", _DIRECTORY)
         except OSError as error:
             raise SandboxUnreachable(f"the sandbox's files: {error.strerror}") from error
         try:
