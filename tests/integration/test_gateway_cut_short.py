@@ -155,6 +155,7 @@ async def test_a_call_whose_agent_hangs_up_while_it_waits_is_never_made() -> Non
             await asyncio.Event().wait()
         finally:
             given_up.set()
+        return None
 
     async with the_seam(in_turn(Reply([Text(WORDS)]))) as seam:
         seam.channel.hooks = replace(seam.channel.hooks, check_credit=check)

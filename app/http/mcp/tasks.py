@@ -24,6 +24,7 @@ from app.http.mcp.results import Answering, CallAnswer
 from app.http.mcp.tools import result_json, stamped
 from app.http.response_model import utc_text
 from app.http.streaming.pausing import waiting_calls
+from app.ids import RunId
 from app.platform.pagination import MAX_PAGE, PageRequest
 from app.requests.attribution import LabelFilter
 from app.requests.outcome import RunStatus
@@ -144,7 +145,7 @@ class RunTasks:
         ]
         return {"tasks": tasks, **({} if following is None else {"nextCursor": following})}
 
-    async def _asking(self, runs: Sequence[RunRecord]) -> set[str]:
+    async def _asking(self, runs: Sequence[RunRecord]) -> set[RunId]:
         """The ids of those that wait only for what the client can ask its user."""
         chosen = CallFilter(run_ids=[run.key.run_id for run in runs if not run.finished])
         every = PageRequest(MAX_PAGE)
