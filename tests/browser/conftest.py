@@ -57,7 +57,7 @@ async def _an_office_of_its_own() -> None:
     office.close_office()
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def site(
     postgres: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Site]:

@@ -175,6 +175,15 @@ async def resize(page: Page, size: tuple[int, int], *, dark: bool = False) -> No
     await page.emulate_media(color_scheme="dark" if dark else "light")
 
 
+async def looks_well(page: Page, name: str, *shapes: tuple[tuple[int, int], bool]) -> None:
+    """Fail unless the page fits these sizes, in dark colours or not, and is accessible; leave pictures."""
+    for size, dark in shapes:
+        await resize(page, size, dark=dark)
+        await screenshot(page, f"{name}-{size[0]}{'-dark' if dark else ''}")
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (size, dark)
+        assert await accessibility_problems(page) == [], (size, dark)
+
+
 async def screenshot(page: Page, name: str) -> None:
     """Leave a picture for people to look at, if they want to."""
     if not os.environ.get(PICTURES):

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from app.simulator.script import Hold, Reply, Text, in_turn
-from tests.browser.site import ASSISTANT, MAILER, PHONE, Site, accessibility_problems, resize, screenshot
+from tests.browser.site import ASSISTANT, MAILER, PHONE, Site, accessibility_problems, looks_well, screenshot
 from tests.browser.test_chat_page import ended, send
 from tests.e2e.stories import a_client
 
@@ -35,11 +35,7 @@ async def test_an_agent_is_shown_by_what_people_know_of_it(site: Site) -> None:
         assert await option_of(page, MAILER) == "Mailer · Messages API"
         assert "messages:" not in await page.locator("main").inner_text()
         await page.locator(".composer-options summary").click()
-        for size, dark in itertools.product((WIDE, PHONE), (False, True)):
-            await resize(page, size, dark=dark)
-            await screenshot(page, f"chat-agent-{size[0]}{'-dark' if dark else ''}")
-            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-            assert await accessibility_problems(page) == []
+        await looks_well(page, "chat-agent", *itertools.product((WIDE, PHONE), (False, True)))
 
 
 async def test_a_suggestion_is_put_into_the_field_and_sent_by_the_person(site: Site) -> None:

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import FilePayload, Page, expect
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text, in_turn
-from tests.browser.site import ASSISTANT, DESKTOP, PHONE, Site, accessibility_problems, resize, screenshot
+from tests.browser.site import ASSISTANT, DESKTOP, PHONE, Site, accessibility_problems, looks_well, screenshot
 from tests.browser.test_chat_page import ended, send
 from tests.e2e.test_a_run_is_previewed import PNG
 
@@ -51,19 +51,13 @@ async def test_files_reach_the_model_and_are_named_in_the_conversation(site: Sit
         await pick(page, NOTES)
         await files.get_by_role("button", name="Remove notes.md").last.click()
         await expect(files.locator("img")).to_be_visible()
-        for dark in (True, False):
-            await resize(page, DESKTOP, dark=dark)
-            await screenshot(page, f"chat-attached{'-dark' if dark else ''}")
-            assert await accessibility_problems(page) == []
+        await looks_well(page, "chat-attached", (DESKTOP, True), (DESKTOP, False))
         await send(page, "What is it?", graph=ASSISTANT)
         await ended(page)
         await expect(files).to_have_count(0)
         names = page.get_by_role("list", name="Attachments").get_by_role("listitem")
         await expect(names).to_have_text(["dot.png", "notes.md"])
-        for dark in (True, False):
-            await resize(page, DESKTOP, dark=dark)
-            await screenshot(page, f"chat-attachments{'-dark' if dark else ''}")
-            assert await accessibility_problems(page) == []
+        await looks_well(page, "chat-attachments", (DESKTOP, True), (DESKTOP, False))
         await page.reload()
         await expect(names).to_have_text(["image/png", "notes.md"])
 
