@@ -38,6 +38,17 @@ async def test_an_agent_is_shown_by_what_people_know_of_it(site: Site) -> None:
         await looks_well(page, "chat-agent", *itertools.product((WIDE, PHONE), (False, True)))
 
 
+async def test_what_may_cost_least_is_offered_first_and_what_has_tools_is_begun_with(site: Site) -> None:
+    async with site.visit(await site.key()) as page:
+        await expect(page.get_by_role("heading", name="💬 Assistant · Agent SDK")).to_be_visible()
+        offered = await page.locator(".composer-graph option").evaluate_all(
+            "them => them.map((it) => it.value)"
+        )
+
+    places = [offered.index(f"claude_agents:{name}") for name in ("summarizer", "assistant", "analyst")]
+    assert places == sorted(places)
+
+
 async def test_a_suggestion_is_put_into_the_field_and_sent_by_the_person(site: Site) -> None:
     site.model.script = in_turn(Reply([Text("Dear all, sorry.")]))
     async with site.visit(await site.key()) as page:

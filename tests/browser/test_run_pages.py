@@ -143,6 +143,24 @@ async def test_a_run_shows_its_prompts_its_processes_and_what_the_provider_repor
         assert await accessibility_problems(page) == []
 
 
+async def test_a_bill_is_read_on_a_phone_without_scrolling_sideways(site: Site) -> None:
+    key = await site.key()
+    run_id = await a_run(site, key)
+    async with site.visit(key, path=f"/billing?run={run_id}", size=PHONE) as page:
+        trace = page.get_by_role("region", name="Spans of this run")
+        await expect(trace.get_by_role("rowheader").first).to_be_visible()
+        assert await trace.evaluate("it => it.scrollWidth <= it.clientWidth")
+
+        await page.goto("/billing")
+        filters = page.get_by_role("group", name="Filters").first
+        await expect(filters.get_by_label("End user")).to_be_attached()
+        # Above what they filter, not a screen of their own.
+        tops = await filters.locator(".field").evaluate_all(
+            "them => them.map((it) => it.getBoundingClientRect().top)"
+        )
+        assert len(set(tops)) == 1
+
+
 async def test_what_is_not_shown_of_a_run_says_why(site: Site) -> None:
     key = await site.key("runs:read", "receipts:read", "runs:write")
     run_id = await a_run(site, key)
