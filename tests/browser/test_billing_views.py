@@ -9,7 +9,7 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 from sqlalchemy import text
 
-from tests.browser.site import PHONE, Key, Site, accessibility_problems, screenshot
+from tests.browser.site import DESKTOP, PHONE, Key, Site, accessibility_problems, resize, screenshot
 from tests.factories import a_budget
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -144,13 +144,14 @@ async def test_operators_see_all_accounts_and_choose_one(site: Site, weeks: Week
         await expect(page.get_by_role("alert")).to_contain_text("admin")
 
 
-@pytest.mark.parametrize("size", [PHONE, (1280, 800), (1440, 900)], ids=["phone", "small", "wide"])
-async def test_receipts_are_seen_whole(site: Site, weeks: Weeks, size: tuple[int, int]) -> None:
-    async with site.visit(weeks.key, path="/billing", size=size, dark=size == PHONE) as page:
+async def test_receipts_are_seen_whole(site: Site, weeks: Weeks) -> None:
+    async with site.visit(weeks.key, path="/billing") as page:
         table = page.get_by_role("region", name="Receipts, newest first")
         await expect(table.locator("tbody tr")).to_have_count(30)
-        widths = await table.evaluate("(table) => [table.scrollWidth, table.clientWidth]")
-        await table.scroll_into_view_if_needed()
-        await screenshot(page, f"billing-receipts-{size[0]}")
-        assert widths[0] <= widths[1]
-        assert await page.evaluate("() => document.documentElement.scrollWidth") == size[0]
+        for size in (PHONE, DESKTOP, (1440, 900)):
+            await resize(page, size, dark=size == PHONE)
+            widths = await table.evaluate("(table) => [table.scrollWidth, table.clientWidth]")
+            await table.scroll_into_view_if_needed()
+            await screenshot(page, f"billing-receipts-{size[0]}")
+            assert widths[0] <= widths[1], size
+            assert await page.evaluate("() => document.documentElement.scrollWidth") == size[0]

@@ -157,9 +157,8 @@ async def test_what_is_not_shown_of_a_run_says_why(site: Site) -> None:
         await expect(page.get_by_role("button", name="Run again…")).to_have_count(0)
 
 
-async def test_a_repeated_request_keeps_its_attachments(site: Site) -> None:
-    async with site.visit() as page:
-        found = await page.evaluate(_CHANGED)
+async def test_a_repeated_request_keeps_its_attachments(blank: Page) -> None:
+    found = await blank.evaluate(_CHANGED)
 
     image = {"type": "image", "mediaType": "image/png", "data": "AA=="}
     assert found == [
@@ -208,7 +207,7 @@ async def test_every_view_of_runs_fits_and_is_accessible(
             await expect(page.get_by_text("Loading")).to_have_count(0)
             await page.evaluate("window.scrollTo(0, 0)")
             picture = f"runs-{name}-{size[0]}{'-dark' if dark else ''}"
-            await page.screenshot(path=f"tests/browser/screenshots/{picture}.png", full_page=True)
+            await screenshot(page, picture)
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
             if name == "runs":
                 assert await page.locator(".scroll-x").evaluate("it => it.scrollWidth <= it.clientWidth")
