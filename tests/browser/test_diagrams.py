@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from app.simulator.script import Reply, Text, in_turn
-from tests.browser.site import ASSISTANT, PHONE, Site, accessibility_problems, resize, screenshot
+from tests.browser.site import ASSISTANT, PHONE, Site, accessibility_problems, looks_well, resize, screenshot
 from tests.browser.test_chat_answers import WIDE, copies_of
 from tests.browser.test_chat_page import ended, send
 from tests.e2e.stories import a_client
@@ -148,12 +148,7 @@ async def test_diagrams_are_pictures_with_their_source(site: Site) -> None:
         for size, dark in ((WIDE, True), (PHONE, False), (PHONE, True)):
             await resize(page, size, dark=dark)
             await loaded(page, 5)
-            fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-            assert await page.evaluate(fits)
-            for number, name in enumerate(("flow", "state", "sequence", "class", "er")):
-                await page.locator(".diagram").nth(number).scroll_into_view_if_needed()
-                await screenshot(page, f"diagrams-{name}-{size[0]}{'-dark' if dark else ''}")
-            assert await accessibility_problems(page) == []
+            await looks_well(page, "diagrams", (size, dark))
 
 
 async def test_a_shared_conversation_has_its_diagrams(site: Site) -> None:
