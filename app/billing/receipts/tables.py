@@ -128,6 +128,14 @@ sa.Index(
     charge_receipts.c.used_at.desc(),
     charge_receipts.c.id.desc(),
 )
+MISS_CAUSE = charge_receipts.c.cache_miss["cause"].astext
+sa.Index(
+    "ix_charge_receipts_cache_miss",
+    charge_receipts.c.account_id,
+    charge_receipts.c.used_at.desc(),
+    charge_receipts.c.id.desc(),
+    postgresql_where=MISS_CAUSE.is_not(None),
+)
 index_labels(charge_receipts, time="used_at", id_="id")
 sa.Index("ix_charge_receipts_used_at", charge_receipts.c.used_at, **BY_TIME)
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from app.billing.receipts.records import Receipt, ReceiptFilter, UnpricedReceipts
 from app.billing.receipts.repository import adjustment_exists, receipt_of
-from app.billing.receipts.tables import charge_receipts
+from app.billing.receipts.tables import MISS_CAUSE, charge_receipts
 from app.billing.reports.tables import usage_rollups
 from app.billing.reports.usage_repository import BUCKET, bucket_of
 from app.ids import AccountId
@@ -93,6 +93,7 @@ def _conditions(filters: ReceiptFilter) -> list[sa.ColumnElement[bool]]:
         (_receipts.api_key_id, filters.api_key_id),
         (_receipts.basis, _literal_parameter(filters.basis)),
         (_receipts.origin, _literal_parameter(filters.origin)),
+        (MISS_CAUSE, filters.miss_cause),
     )
     conditions = [column == value for column, value in columns_and_values if value is not None]
     conditions += labels_match(_receipts, filters.labels)

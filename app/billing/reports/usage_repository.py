@@ -7,8 +7,8 @@ from typing import Any, get_type_hints
 import sqlalchemy as sa
 from sqlalchemy.engine import RowMapping
 
-from app.billing.receipts.tables import charge_receipts
-from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter, UsageSums
+from app.billing.receipts.tables import MISS_CAUSE, charge_receipts
+from app.billing.reports.records import CacheMissSums, GroupBy, UsageBreakdown, UsageFilter, UsageSums
 from app.billing.reports.tables import labelled_rollups, usage_rollups
 from app.ids import AccountId
 from app.platform.db import Reader
@@ -81,6 +81,39 @@ async def split_usage(
     )
     found = (await reader.execute(statement)).mappings()
     return [UsageBreakdown(row["group"], sums_of(row), row["split"]) for row in found]
+
+
+async def cache_misses(
+    reader: Reader, account_id: AccountId, filters: UsageFilter, *, top: int
+) -> list[CacheMissSums]:
+    """The misses of the prompt cache by graph, model and cause, the `top` most expensive first."""
+    miss, adjustment = _receipts.cache_miss, charge_receipts.alias()
+    of_message = ("account_id", "run_id", "attempt", "usage_unit_id")
+    adjusted = (
+        sa.select(sa.func.coalesce(sa.func.sum(adjustment.c.cache_miss_usd), 0))
+        .where(*(adjustment.c[name] == _receipts[name] for name in of_message))
+        .where(adjustment.c.basis == "adjustment")
+        .scalar_subquery()
+    )
+    tokens = miss["expected_tokens"].as_integer() - miss["read_tokens"].as_integer()
+    part = sa.func.split_part(miss["part"].astext, "[", 1)
+    groups = (_receipts.graph_id, _receipts.model, MISS_CAUSE.label("cause"), part.label("part"))
+    cost = sa.func.sum(_receipts.cache_miss_usd + adjusted)
+    sums = (sa.func.count().label("receipts"), sa.func.sum(tokens).label("missed_tokens"))
+    statement = (
+        sa.select(*groups, *sums, cost.label("cost_usd"))
+        .where(
+            MISS_CAUSE.is_not(None),
+            *_conditions(_receipts, account_id, filters),
+            *labels_match(_receipts, filters.labels),
+            *([] if filters.since is None else [_receipts.used_at >= filters.since]),
+            *([] if filters.until is None else [_receipts.used_at < filters.until]),
+        )
+        .group_by(*groups)
+        .order_by(cost.desc(), *groups)
+        .limit(top)
+    )
+    return [CacheMissSums(**row) for row in (await reader.execute(statement)).mappings()]
 
 
 def matching_rows(

@@ -62,7 +62,7 @@ function Day({ label, name, view, show }) {
  * @param {object} props
  * @param {string} props.label
  * @param {string} props.all
- * @param {"model" | "graph" | "key" | "account" | "basis" | "origin"} props.name
+ * @param {"model" | "graph" | "key" | "account" | "basis" | "origin" | "miss"} props.name
  * @param {View} props.view
  * @param {Show} props.show
  * @param {readonly string[]} [props.values]

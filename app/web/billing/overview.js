@@ -7,6 +7,7 @@ import { apiPath } from "../api.js";
 import { html } from "../html.js";
 import { loaded, useRequests } from "../parts/requests.js";
 import { Alarms } from "./alarms.js";
+import { CacheMisses } from "./cache_misses.js";
 import { Filters } from "./filters.js";
 import { Ledger } from "./ledger.js";
 import { Receipts } from "./receipts.js";
@@ -119,6 +120,7 @@ function Period({ view, show, who, days }) {
         ${
           !ofAll &&
           html`
+            <${CacheMisses} show=${show} filters=${filters} />
             <${Ledger} account=${account} />
             <${Receipts} view=${view} show=${show} filters=${filters} keyName=${labels.keyName} />
           `
