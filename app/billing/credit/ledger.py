@@ -161,7 +161,7 @@ class CreditLedger:
         if hard or spendable.credits < least.credits:
             amount = least
             await self._resize(tx, run, amount, minimum=min(spendable.credits, least.credits))
-        return Reserved(amount, [each.spent for each in reached if each.mode == "soft"])
+        return Reserved(amount, tuple(each.spent for each in reached if each.mode == "soft"))
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
         """Release a run's reservation; does nothing if there is none."""

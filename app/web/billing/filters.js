@@ -2,7 +2,7 @@
 
 /** @import { Show, View } from "./view.js" */
 
-import { html, useEffect, useState, withValue } from "../html.js";
+import { html, useLayoutEffect, useState, withValue } from "../html.js";
 import { dayName, PERIODS, periodDays } from "./view.js";
 
 /** @typedef {{model: string[], graph: string[], key: string[], endUser: string[], account: string[]}} Options */
@@ -94,7 +94,7 @@ export function Choice({ label, all, name, view, show, values = [], labelFor = (
  */
 export function Typed({ label, name, view, show, placeholder = "Any", values = [] }) {
   const [text, setText] = useState(view[name]);
-  useEffect(() => setText(view[name]), [view[name]]);
+  useLayoutEffect(() => setText(view[name]), [view[name]]);
   const search = (/** @type {Event} */ event) => {
     event.preventDefault();
     show({ [name]: text.trim() });
