@@ -188,9 +188,7 @@ async def test_causes_of_cache_misses_lead_to_their_receipts(site: Site) -> None
         rows = table.locator("tbody tr")
         await expect(rows).to_have_count(3)
         await expect(rows.nth(0)).to_contain_text(re.compile(r"The system prompt changed.*9,000,000"))
-        await expect(rows.nth(1)).to_contain_text(
-            re.compile(r"The cache had expired.*No remedy")
-        )
+        await expect(rows.nth(1)).to_contain_text(re.compile(r"The cache had expired.*No remedy"))
         for size in (PHONE, (1280, 900), (1440, 900)):
             await resize(page, size, dark=size == PHONE)
             await table.scroll_into_view_if_needed()

@@ -39,6 +39,11 @@ class UnknownModuleForm(ValueError):
     """A script has an import or export that `joined` does not know."""
 
 
+def without_comments(script: str) -> str:
+    """A script of our own without its comments on lines of their own; a wheel has it so, too."""
+    return _COMMENT.sub("", script)
+
+
 def joined_sheet(path: str, read: Read) -> str:
     """The style sheet with those that it imports before it, each once."""
     found: dict[str, str] = {}
@@ -79,7 +84,7 @@ class _Script:
 
     def _source(self, path: str) -> str:
         text = self._read(path)
-        return text if path.startswith("vendor/") else _COMMENT.sub("", text)
+        return text if path.startswith("vendor/") else without_comments(text)
 
     def _name(self, path: str) -> str:
         """The name of a module's exports; the module is added if it is not there yet."""
