@@ -1,4 +1,4 @@
-"""accept runs with budgets and limits of tokens at once."""
+"""accept runs with budgets and limits of tokens at once, and those whose credit is held by others."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
-# The key, if it may start a run whose request has so many bytes, and the account has credit. It is
+# The key, if it may start a run whose request has so many bytes, and the account's credit is not spent. It is
 # not revoked, nor its account suspended, before the transaction ends.
 _USABLE_KEY = """
 CREATE OR REPLACE FUNCTION usable_key(account uuid, key uuid, size bigint, max_stored bigint)
@@ -24,7 +24,7 @@ BEGIN
         AND (max_stored IS NULL OR max_stored >= size + (
              SELECT coalesce(sum(bytes), 0) FROM storage_changes WHERE owner = account::text))
         AND NOT EXISTS (SELECT FROM credit_accounts
-                         WHERE account_id = account AND mode = 'prepaid' AND balance - reserved < 1) THEN
+                         WHERE account_id = account AND mode = 'prepaid' AND balance < 1) THEN
         RETURN NEXT key;
     END IF;
 END
@@ -94,26 +94,29 @@ $$
 """
 
 # What was reserved for a run; null: nothing limits what its account spends. Nothing of the whole statement is
-# stored (RT002) if there is no run, no credit is left, a budget is spent or held by other runs, a grant has
-# expired and is still counted, or a key has used its tokens. Each query sees what was committed before it,
-# and the run: the later ones, after a wait for the account's row.
+# stored (RT002) if there is no run, the credit or a budget is spent, enough of a budget is held by other
+# runs, a grant has expired and is still counted, or a key has used its tokens. Each query sees what was
+# committed before it, and the run: the later ones, after a wait for the account's row. Credit that only
+# other runs hold is waited for by the calls.
 _RESERVE = """
 CREATE FUNCTION reserve_within_limits(
     account uuid, run text, requested bigint, at timestamptz, keys uuid[], most bigint[]
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
+    unspent bigint;
     available bigint;
     is_locked bool;
     has_budgets bool;
+    amount bigint := requested;
 BEGIN
-    SELECT CASE mode WHEN 'prepaid' THEN balance - reserved END INTO available
+    SELECT CASE mode WHEN 'prepaid' THEN balance END, balance - reserved INTO unspent, available
       FROM credit_accounts WHERE account_id = account
        AND (mode = 'prepaid' OR EXISTS (SELECT FROM budgets WHERE account_id = account))
        FOR UPDATE OF credit_accounts;
     is_locked := FOUND;
     has_budgets := EXISTS (SELECT FROM budgets WHERE account_id = account);
-    IF run IS NULL OR available < 1 OR (has_budgets AND NOT is_locked)
-        OR (available IS NOT NULL AND EXISTS (
+    IF run IS NULL OR unspent < 1 OR (has_budgets AND NOT is_locked)
+        OR (unspent IS NOT NULL AND EXISTS (
             SELECT FROM credit_ledger AS due
              WHERE due.account_id = account AND due.expires_at <= at AND NOT EXISTS (
                    SELECT FROM credit_ledger AS expiry WHERE expiry.grant_id = due.id)))
@@ -123,15 +126,18 @@ BEGIN
         OR (keys <> '{}' AND seconds_until_tokens(account, keys, most) > 0) THEN
         RAISE EXCEPTION 'this run cannot be stored at once' USING ERRCODE = 'RT002';
     END IF;
-    IF available IS NULL AND NOT has_budgets THEN
+    IF unspent IS NULL AND NOT has_budgets THEN
         RETURN NULL;
     END IF;
-    INSERT INTO credit_ledger (account_id, kind, credits, run_id, created_at)
-    VALUES (account, 'reservation', -requested, run, clock_timestamp());
-    IF has_budgets THEN
-        INSERT INTO budget_holds (account_id, run_id, credits, tokens) VALUES (account, run, requested, 0);
+    IF unspent IS NOT NULL AND available < 1 THEN
+        amount := 1;
     END IF;
-    RETURN requested;
+    INSERT INTO credit_ledger (account_id, kind, credits, run_id, created_at)
+    VALUES (account, 'reservation', -amount, run, clock_timestamp());
+    IF has_budgets THEN
+        INSERT INTO budget_holds (account_id, run_id, credits, tokens) VALUES (account, run, amount, 0);
+    END IF;
+    RETURN amount;
 END
 $$
 """

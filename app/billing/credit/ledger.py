@@ -144,23 +144,23 @@ class CreditLedger:
     async def reserve(self, tx: Transaction, run: RunKey, requested: int) -> Reserved | None:
         """Reserve credits for a run that is accepted; None if there is no limit and no budget.
 
-        Raises `InsufficientCredits` and `BudgetSpent` if nothing is left. What is held for other runs is left
-        of a budget: calls wait for it.
+        Raises `InsufficientCredits` and `BudgetSpent` if nothing is left. What is held for other runs is
+        left: calls wait for it.
         """
         amount, least = Amount(max(requested, 1), 0), Amount(1, 1)
         spendable = await self._resize(tx, run, amount, minimum=least.credits)
         if spendable is None:
             return None
-        if spendable.credits < least.credits:
+        if spendable.credits + spendable.held < least.credits:
             raise InsufficientCredits
         reached = await self._reached(tx, run, least) if spendable.has_budgets else []
         hard = [each for each in reached if each.mode == "hard"]
         for budget in hard:
             if not budget.is_held(least, pending=0):
                 raise BudgetSpent(budget.spent)
-        if hard:
+        if hard or spendable.credits < least.credits:
             amount = least
-            await self._resize(tx, run, amount, minimum=least.credits)
+            await self._resize(tx, run, amount, minimum=min(spendable.credits, least.credits))
         return Reserved(amount, tuple(each.spent for each in reached if each.mode == "soft"))
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
