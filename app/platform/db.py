@@ -121,7 +121,7 @@ class StatementFailed(Exception):
 
 
 _RAISED_BY = {"RT001": AttemptOver, "RT002": NothingStored}
-"""The SQLSTATEs of the functions `require_attempt` and `reserve_within_limits`."""
+"""The SQLSTATEs of the functions `require_attempt` and `reserve_at_once`."""
 
 
 class Database:

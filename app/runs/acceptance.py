@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from app.billing.budgets.records import Amount
 from app.billing.credit.ledger import CreditLedger
-from app.billing.token_rates.service import require_tokens, token_limits
+from app.billing.token_rates.service import require_tokens
 from app.conversations.repository import change_managed
 from app.executors.port import RunPlan
-from app.ids import ApiKeyId, RunKey
+from app.ids import AccountId, ApiKeyId, RunKey
 from app.platform.db import Database, NothingStored, Transaction
 from app.platform.objects.documents import StoredDocument
 from app.platform.storage.service import StorageQuota
@@ -55,6 +55,8 @@ class RunAcceptance:
     require_active_key: Callable[[Transaction, ApiKeyId], Awaitable[None]]
     """Raises for a revoked key, and blocks its revocation until the commit."""
     queue: RunQueue
+    _budgeted: set[AccountId] = field(default_factory=set, init=False)
+    """Accounts whose last run needed a budget."""
 
     async def accept(
         self, posted: PostedRun, plan: RunPlan, *, has_place: bool = False
@@ -103,9 +105,10 @@ class RunAcceptance:
     def _at_once(self, posted: PostedRun, plan: RunPlan, new: NewRun) -> AtOnce | None:
         """What one statement is to check; None if more has to be stored, or to be looked at."""
         caller, request, origin = posted.caller, posted.request, posted.origin
-        if plan.spec.native_tools or new.objects:
+        has_tokens = caller.terms.tokens_per_minute is not None
+        if plan.spec.native_tools or new.objects or has_tokens or caller.account_id in self._budgeted:
             return None
-        turn, tokens = None, token_limits(caller)
+        turn = None
         if request.state_key is not None:
             follows = request.on_conflict == "enqueue" and not origin.cancels_earlier and origin.place is None
             if not follows or not caller.reads_all:
@@ -116,8 +119,6 @@ class RunAcceptance:
             self.storage.max_bytes,
             max(plan.credits_to_reserve, 1),
             self.ledger.clock.now(),
-            tuple(tokens),
-            tuple(tokens.values()),
             turn,
             self.conversations.max_bytes,
         )
@@ -151,6 +152,8 @@ class RunAcceptance:
                 await self.workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)
             checked_at = asyncio.get_running_loop().time()
             reserved = await self.ledger.reserve(tx, plan.run, plan.credits_to_reserve)
+        is_budgeted = reserved is not None and reserved.has_budgets
+        (self._budgeted.add if is_budgeted else self._budgeted.discard)(caller.account_id)
         amount = None if reserved is None else reserved.amount
         record = replace(record, reached=() if reserved is None else reserved.reached)
         accepted = _accepted(record, plan, amount, checked_at=checked_at)

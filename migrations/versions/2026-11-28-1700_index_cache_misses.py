@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "f6a92d3b81c5"
-down_revision: str | None = "f4c81a6e27d3"
+down_revision: str | None = "e1b7d25c9a03"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"

@@ -15,14 +15,12 @@ from app.auth.repository import lock_key, revoke
 from app.billing.budgets.repository import lock_credit, store_budget
 from app.billing.budgets.service import Budgets
 from app.billing.credit.ledger import CreditLedger
-from app.billing.credit.records import GrantTerms, LedgerEntry
-from app.billing.credit.repository import add_booked, find_balance
+from app.billing.credit.records import GrantTerms
 from app.conversations.records import TranscriptEntry, TranscriptState, TurnBeginning
 from app.conversations.sdk_store import PostgresSessionStore
 from app.ids import RunId, RunKey
 from app.platform.db import Database, NothingStored
 from app.platform.storage.repository import stored_bytes
-from app.requests.attribution import RunLabels
 from app.runs.dispatch.insertion.records import AtOnce, StoredAtOnce
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.records import NewRun, RunRecord
@@ -30,7 +28,6 @@ from app.runs.repository import find_run
 from tests.factories import a_budget, a_new_turn
 from tests.integration.run_queue import Queue
 from tests.integration.statements import execute
-from tests.integration.test_tokens_per_minute import a_key, use
 
 SIZE = 2
 
@@ -105,10 +102,12 @@ async def prepaid(database: Database, key: KeyRecord, credits_: int, **terms: An
         lambda database, key: Accounts(database).revoke_key(key.id),
         lambda database, key: Accounts(database).change_account(key.account_id, suspended=True),
         lambda database, key: prepaid(database, key, 0),
-        lambda database, key: Budgets(database).set_budget(key.account_id, a_budget(credits=0)),
-        lambda database, key: Budgets(database).set_budget(key.account_id, a_budget(mode="soft", tokens=0)),
+        lambda database, key: Budgets(database).set_budget(key.account_id, a_budget(credits=10**9)),
+        lambda database, key: Budgets(database).set_budget(
+            key.account_id, a_budget(scope="tag", match="team=a", mode="soft", tokens=10**9)
+        ),
     ],
-    ids=["revoked", "suspended", "no credit", "a spent budget", "a spent soft budget"],
+    ids=["revoked", "suspended", "no credit", "budget", "soft budget of a tag"],
 )
 async def test_what_needs_another_check_is_not_stored(
     database: Database, key: KeyRecord, change: Change
@@ -228,54 +227,21 @@ async def test_turns_that_are_taken_at_the_same_time_are_numbered_in_their_order
     assert await turns_of(queue) == [8]
 
 
-async def test_a_run_is_accepted_while_others_hold_all_credit(database: Database, key: KeyRecord) -> None:
-    """A reservation may exceed what is left: then others hold next to nothing until they call."""
+async def test_credit_is_reserved_until_none_is_left(database: Database, key: KeyRecord) -> None:
+    """A reservation may exceed what is left: then no other run gets any."""
     queue, ledger = Queue(database, DispatchLimits(100)), await prepaid(database, key, 100)
 
     found = await asyncio.gather(
         *(accepted(queue, queue.new(key, f"{n}"), credits=60, **of_chat()) for n in range(6))
     )
 
-    assert sorted(each.reserved or 0 for each in found if each is not None) == [1, 1, 1, 1, 60, 60]
-    assert (await ledger.balance(key.account_id)).reserved == 124
-    assert await turns_of(queue) == [6]
-
-
-async def test_budgets_are_held_until_nothing_is_left(database: Database, key: KeyRecord) -> None:
-    """As by the transaction, which then decides whether it is only held."""
-    queue, ledger = Queue(database, DispatchLimits(100)), CreditLedger(database)
-    await Budgets(database).set_budget(key.account_id, a_budget(credits=100))
-
-    found = [await accepted(queue, queue.new(key, f"{n}"), credits=60) for n in range(3)]
-
-    assert [None if each is None else each.reserved for each in found] == [60, 60, None]
-    held = await queue.rows("SELECT run_id, credits, tokens FROM budget_holds ORDER BY run_id")
-    assert [tuple(each) for each in held] == [("0", 60, 0), ("1", 60, 0)]
+    assert [each.reserved for each in found if each is not None] == [60, 60]
     assert (await ledger.balance(key.account_id)).reserved == 120
-
-
-async def test_a_budget_limits_the_runs_that_it_counts(database: Database, key: KeyRecord) -> None:
-    """The statement sees the labels of the run that it inserts."""
-    queue = Queue(database)
-    await Budgets(database).set_budget(key.account_id, a_budget(scope="tag", match="team=a", tokens=0))
-
-    async def of_team(name: str) -> RunRecord | None:
-        return await stored(queue, queue.new(key, name, labels=RunLabels(tags={"team": name})))
-
-    assert await of_team("a") is None
-    assert await of_team("b") is not None
-
-
-async def test_a_key_that_has_used_its_tokens_starts_nothing(database: Database, key: KeyRecord) -> None:
-    limited = await a_key(database, 1000)
-    queue, limits = Queue(database), {"keys": (limited.id,), "most": (1000,)}
-    await use(database, limited, 999)
-    assert await stored(queue, queue.new(limited, "one"), **limits) is not None
-
-    await use(database, limited, 10)
-
-    assert await stored(queue, queue.new(limited, "two"), **limits) is None
-    assert await stored(queue, queue.new(key, "three")) is not None
+    runs, (conversation,) = (
+        await queue.rows("SELECT run_id FROM runs"),
+        await queue.rows("SELECT turns FROM sessions"),
+    )
+    assert (len(runs), conversation.turns) == (2, 2)
 
 
 async def test_nothing_is_reserved_without_a_limit(database: Database, key: KeyRecord) -> None:
@@ -295,17 +261,13 @@ async def test_credit_that_has_expired_starts_no_run(database: Database, key: Ke
     assert await stored(queue, queue.new(key, "early"), at=soon - timedelta(seconds=1)) is not None
 
 
-async def test_a_run_waits_for_credit_that_is_taken_meanwhile(database: Database, key: KeyRecord) -> None:
-    queue = Queue(database)
-    await prepaid(database, key, 1)
+async def test_a_run_waits_for_credit_that_another_one_reserves(database: Database, key: KeyRecord) -> None:
+    queue, ledger = Queue(database), await prepaid(database, key, 1)
     async with database.transaction() as tx:
-        await lock_credit(tx, key.account_id)
+        await ledger.reserve(tx, RunKey(key.account_id, RunId("other")), 1)
         late = asyncio.create_task(stored(queue, queue.new(key, "late"), **of_chat()))
         await until_waiting(database, late)
         assert not late.done()
-        balance = await find_balance(tx, key.account_id)
-        taken = LedgerEntry("adjustment", -1)
-        await add_booked(tx, key.account_id, taken, balance=balance.balance - 1, note=None, reference=None)
 
     assert await late is None
     assert await turns_of(queue) == []
@@ -318,7 +280,7 @@ async def test_a_budget_that_is_set_meanwhile_is_not_missed(database: Database, 
         await lock_credit(tx, key.account_id)
         late = asyncio.create_task(stored(queue, queue.new(key, "late")))
         await until_waiting(database, late)
-        await store_budget(tx, key.account_id, a_budget(credits=0), datetime.now(UTC))
+        await store_budget(tx, key.account_id, a_budget(credits=1), datetime.now(UTC))
 
     assert await late is None
     assert not await is_stored(database, RunKey(key.account_id, RunId("late")))

@@ -11,9 +11,8 @@ from app.ids import AccountId
 from app.simulator.script import ApiRequest, Reply, Text
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import WorldOf, a_request
-from tests.factories import a_budget
 
-ROUND_TRIPS = {"alone": 4, "prepaid": 8, "a budget": 9, "a turn": 9}
+ROUND_TRIPS = {"alone": 4, "prepaid": 8, "a turn": 9}
 """One reads the key, one accepts the run, one stores its receipt, one its end. A call on credit looks for
 unpriced messages and resizes the reservation; a turn reads the transcript and adds to it. Lower them with the
 numbers."""
@@ -69,8 +68,6 @@ async def test_a_run_makes_no_more_round_trips_than_it_did(world_of: WorldOf, ki
     if kind == "prepaid":
         await world.services.ledger.change_mode(account, "prepaid")
         await world.services.ledger.grant(account, 10**9)
-    elif kind == "a budget":
-        await world.services.budgets.set_budget(account, a_budget(credits=10**9))
     trips = RoundTrips(account)
     # The first one notes the use of the key.
     await world.run(body)

@@ -8,35 +8,64 @@ from sqlalchemy import delete, func, select, text
 from sqlalchemy.dialects import postgresql
 
 from app.billing.budgets.records import AccountBudget, Amount, BudgetLeft, BudgetUse
-from app.billing.budgets.tables import budget_spending, budgets
+from app.billing.budgets.tables import budget_holds, budget_spending, budgets
 from app.ids import AccountId, RunKey
 from app.platform.db import Reader, Transaction
 
 _budgets = budgets.c
 _BUDGETS = select(*(_budgets[field.name] for field in fields(AccountBudget)))
 
+_HELD = """
+    SELECT coalesce(sum(hold.credits), 0)::bigint AS credits, coalesce(sum(hold.tokens), 0)::bigint AS tokens
+      FROM budget_holds AS hold
+      LEFT JOIN runs AS holder USING (account_id, run_id)
+     WHERE hold.account_id = budget.account_id AND counted.value IS NOT NULL AND EXISTS (
+           SELECT FROM budget_values(budget.scope, counted.value, holder.api_key_id, holder.graph_id,
+                                     holder.end_user, holder.tags))
+"""
+"""What is held for runs that count for a value of a budget, `counted`."""
+
+_SPENT = """
+    LEFT JOIN budget_spending AS spent
+      ON spent.account_id = budget.account_id AND spent.budget_id = budget.id
+     AND spent.value = counted.value AND spent.starts_at = current.starts_at
+"""
+
+_OF_RUN = f"""
+      FROM budgets AS budget
+      LEFT JOIN runs AS run ON run.account_id = budget.account_id AND run.run_id = :run_id
+     CROSS JOIN LATERAL budget_window(budget.window, budget.time_zone, :now) AS current
+     CROSS JOIN LATERAL budget_values(budget.scope, budget.match, run.api_key_id, run.graph_id,
+                                      run.end_user, run.tags) AS counted (value)
+           {_SPENT}
+     CROSS JOIN LATERAL ({_HELD} AND hold.run_id <> :run_id) AS held
+     CROSS JOIN LATERAL (SELECT budget.credits - coalesce(spent.credits, 0) - held.credits AS credits,
+                                budget.tokens - coalesce(spent.tokens, 0) - held.tokens AS tokens) AS unused
+     WHERE budget.account_id = :account_id
+"""
+
 _LEFT = text(
-    """
-    SELECT id, mode, is_whole, resets_at, credits, tokens, held_credits, held_tokens
-      FROM budgets_left(:account_id, :run_id, :now) ORDER BY resets_at DESC, id
+    f"""
+    SELECT budget.id, budget.mode, budget.scope = 'account' AS is_whole, current.resets_at,
+           unused.credits, unused.tokens, held.credits AS held_credits, held.tokens AS held_tokens {_OF_RUN}
+     ORDER BY current.resets_at DESC, budget.id
     """
 )
 
 _REFUSE = text(
-    """
+    f"""
     INSERT INTO budget_spending AS known
            (account_id, budget_id, value, starts_at, credits, tokens, refused_at)
-    SELECT CAST(:account_id AS uuid), id, value, starts_at, 0, 0, clock_timestamp()
-      FROM budgets_left(:account_id, :run_id, :now) AS budget
-     WHERE mode = 'hard' AND (budget.credits < :credits OR budget.tokens < :tokens)
-     ORDER BY id, value
+    SELECT budget.account_id, budget.id, counted.value, current.starts_at, 0, 0, clock_timestamp() {_OF_RUN}
+       AND budget.mode = 'hard' AND (unused.credits < :credits OR unused.tokens < :tokens)
+     ORDER BY budget.id, counted.value
     ON CONFLICT (account_id, budget_id, value, starts_at) DO UPDATE SET refused_at = excluded.refused_at
      WHERE known.refused_at IS NULL
     """
 )
 
 _USE = text(
-    """
+    f"""
     SELECT nullif(counted.value, '') AS value, current.resets_at, coalesce(spent.credits, 0) AS spent_credits,
            coalesce(spent.tokens, 0) AS spent_tokens, held.credits AS held_credits,
            held.tokens AS held_tokens, budget.created_at, budget.updated_at
@@ -49,12 +78,10 @@ _USE = text(
                      AND each.starts_at = current.starts_at
                    ORDER BY CASE WHEN budget.credits IS NULL THEN each.tokens ELSE each.credits END DESC,
                             each.value LIMIT 1)) END AS value) AS counted
-      LEFT JOIN budget_spending AS spent
-        ON spent.account_id = budget.account_id AND spent.budget_id = budget.id
-       AND spent.value = counted.value AND spent.starts_at = current.starts_at
-     CROSS JOIN LATERAL held_of_budget(budget.account_id, budget.scope, counted.value, '') AS held
+           {_SPENT}
+     CROSS JOIN LATERAL ({_HELD}) AS held
      WHERE budget.account_id = :account_id AND budget.id = :budget_id
-    """
+    """  # noqa: S608 - constants
 )
 """What is used by the only value of a budget, or by that which has used most."""
 
@@ -173,3 +200,10 @@ async def mark_refusing(tx: Transaction, run: RunKey, needed: Amount, now: datet
     """Mark where hard budgets leave less than `needed` to a run; a trigger notifies of each once."""
     given = {"account_id": run.account_id, "run_id": run.run_id, "now": now, **needed._asdict()}
     await tx.execute(_REFUSE, given)
+
+
+async def hold(tx: Transaction, run: RunKey, amount: Amount) -> None:
+    """Hold what the calls of a run may cost, instead of what was held for them."""
+    values = amount._asdict()
+    insert = postgresql.insert(budget_holds).values(account_id=run.account_id, run_id=run.run_id, **values)
+    await tx.execute(insert.on_conflict_do_update(index_elements=["account_id", "run_id"], set_=values))

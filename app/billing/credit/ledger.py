@@ -6,7 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from app.billing.budgets.records import Amount, BudgetLeft
-from app.billing.budgets.repository import budgets_left, mark_refusing
+from app.billing.budgets.repository import budgets_left, hold, mark_refusing
 from app.billing.credit.expiry.service import expire_due, find_current_balance
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import FOR_EVER, CreditBalance, GrantTerms, LedgerEntry, Spendable, TopUp
@@ -56,6 +56,7 @@ class Reserved(NamedTuple):
     amount: Amount
     reached: Sequence[SpentBudget] = ()
     """Soft budgets that are used up."""
+    has_budgets: bool = False
 
 
 class ReferenceTaken(Conflict):
@@ -144,24 +145,25 @@ class CreditLedger:
     async def reserve(self, tx: Transaction, run: RunKey, requested: int) -> Reserved | None:
         """Reserve credits for a run that is accepted; None if there is no limit and no budget.
 
-        Raises `InsufficientCredits` and `BudgetSpent` if nothing is left. What is held for other runs is
-        left: calls wait for it.
+        Raises `InsufficientCredits` and `BudgetSpent` if nothing is left. What is held for other runs is left
+        of a budget: calls wait for it.
         """
         amount, least = Amount(max(requested, 1), 0), Amount(1, 1)
-        spendable = await self._resize(tx, run, amount, minimum=least.credits)
+        spendable = await self._resize(tx, run, amount.credits, minimum=least.credits)
         if spendable is None:
             return None
-        if spendable.credits + spendable.held < least.credits:
+        if spendable.credits < least.credits:
             raise InsufficientCredits
-        reached = await self._reached(tx, run, least) if spendable.has_budgets else []
-        hard = [each for each in reached if each.mode == "hard"]
-        for budget in hard:
-            if not budget.is_held(least, pending=0):
+        if not spendable.has_budgets:
+            return Reserved(amount)
+        reached = await self._reached(tx, run, least)
+        for budget in reached:
+            if budget.mode == "hard" and not budget.is_held(least, pending=0):
                 raise BudgetSpent(budget.spent)
-        if hard or spendable.credits < least.credits:
-            amount = least
-            await self._resize(tx, run, amount, minimum=min(spendable.credits, least.credits))
-        return Reserved(amount, tuple(each.spent for each in reached if each.mode == "soft"))
+            if budget.mode == "hard":
+                amount = least
+        await hold(tx, run, amount)
+        return Reserved(amount, [each.spent for each in reached if each.mode == "soft"], has_budgets=True)
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
         """Release a run's reservation; does nothing if there is none."""
@@ -187,7 +189,7 @@ class CreditLedger:
         least = minimum or requested
         # Not `write`: a statement that was given up could commit later, after the run's release.
         async with self._database.transaction() as tx:
-            spendable = await self._resize(tx, run, requested, minimum=least.credits, pending=pending)
+            spendable = await self._resize(tx, run, requested.credits, minimum=least.credits, pending=pending)
             if spendable is None:
                 return None
             if spendable.has_budgets and spendable.credits - pending >= least.credits:
@@ -198,6 +200,7 @@ class CreditLedger:
                     # To wait for what is held does not help if another budget is used up.
                     budget = hard[held.index(min(held))]
                     raise BudgetSpent(budget.spent, is_held=all(held))
+                await hold(tx, run, requested)
             return spendable
 
     async def report_refusal(self, run: RunKey, needed: Amount) -> None:
@@ -206,7 +209,7 @@ class CreditLedger:
             await mark_refusing(tx, run, needed, self.clock.now())
 
     async def _resize(
-        self, tx: Transaction, run: RunKey, requested: Amount, *, minimum: int, pending: int = 0
+        self, tx: Transaction, run: RunKey, requested: int, *, minimum: int, pending: int = 0
     ) -> Spendable | None:
         now = self.clock.now()
         set_ = partial(resize_reservation, tx, run, requested, minimum=minimum, pending=pending, now=now)

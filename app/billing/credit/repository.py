@@ -6,7 +6,6 @@ from datetime import datetime
 from sqlalchemy import bindparam, func, insert, select, text, update
 from sqlalchemy.dialects import postgresql
 
-from app.billing.budgets.records import Amount
 from app.billing.credit import records
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.tables import credit_accounts, credit_ledger
@@ -97,10 +96,6 @@ _RESIZE_RESERVATION = text(
                own.reserved - hold.credits, :run_id, clock_timestamp()
           FROM account, own, hold
          WHERE own.reserved <> hold.credits
-    ), held AS (
-        INSERT INTO budget_holds (account_id, run_id, credits, tokens)
-        SELECT account_id, :run_id, hold.credits, CAST(:tokens AS bigint) FROM account, hold WHERE has_budgets
-        ON CONFLICT (account_id, run_id) DO UPDATE SET credits = excluded.credits, tokens = excluded.tokens
     )
     SELECT coalesce(account.available + own.reserved, :requested + :pending) AS credits, has_budgets, has_due,
            account.reserved - own.reserved AS held
@@ -112,17 +107,16 @@ is available; budgets are read by the next statement. No other one changes a run
 
 
 async def resize_reservation(
-    tx: Transaction, run: RunKey, requested: Amount, *, minimum: int, pending: int, now: datetime
+    tx: Transaction, run: RunKey, requested: int, *, minimum: int, pending: int, now: datetime
 ) -> records.Spendable | None:
     """Set a run's reservation to `requested` if at least `minimum` is available; locks the account's row.
 
-    Then so much is held of budgets, too, whatever they leave. None if there is no limit, and no budget.
+    None if there is no limit, and no budget.
     """
     parameters = {
         "account_id": run.account_id,
         "run_id": run.run_id,
-        "requested": requested.credits,
-        "tokens": requested.tokens,
+        "requested": requested,
         "minimum": minimum,
         "pending": pending,
         "now": now,

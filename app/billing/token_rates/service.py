@@ -4,7 +4,6 @@ import math
 
 from app.billing.token_rates.repository import seconds_until_left
 from app.errors import TooMany
-from app.ids import ApiKeyId
 from app.platform.db import Reader
 from app.requests.principal import Principal
 
@@ -13,18 +12,13 @@ class TokensUsedUp(TooMany):
     """This API key, or one that it was made with, has used all its tokens of a minute; try again later."""
 
 
-def token_limits(caller: Principal) -> dict[ApiKeyId, int]:
-    """How many tokens a minute the keys may use whose limits the caller shares."""
-    return {
+async def require_tokens(reader: Reader, caller: Principal) -> None:
+    """Raise `TokensUsedUp` if the messages charged in the last minute, in all processes, reach a limit."""
+    limits = {
         limit.of: limit.tokens_per_minute
         for limit in caller.terms.limits
         if limit.tokens_per_minute is not None
     }
-
-
-async def require_tokens(reader: Reader, caller: Principal) -> None:
-    """Raise `TokensUsedUp` if the messages charged in the last minute, in all processes, reach a limit."""
-    limits = token_limits(caller)
     wait_s = await seconds_until_left(reader, caller.account_id, limits) if limits else 0
     if wait_s > 0:
         raise TokensUsedUp(retry_after_s=math.ceil(wait_s))

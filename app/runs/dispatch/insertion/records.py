@@ -1,11 +1,9 @@
 """The data of runs that one statement accepts."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from app.conversations.records import Conversation, NewTurn, TurnBeginning
-from app.ids import ApiKeyId
 from app.runs.records import RunRecord
 
 
@@ -17,13 +15,9 @@ class AtOnce(NamedTuple):
     max_stored: int | None
     """Bytes that its account may store."""
     credits: int
-    """To reserve, if something limits what its account spends."""
+    """To reserve, if its account pays in advance."""
     at: datetime
     """By the clock of the ledger: whether grants have expired."""
-    keys: Sequence[ApiKeyId] = ()
-    """Keys whose tokens of a minute are limited,"""
-    most: Sequence[int] = ()
-    """and to how many."""
     turn: NewTurn | None = None
     """None: it has no conversation."""
     max_transcript: int = 0

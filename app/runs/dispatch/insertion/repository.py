@@ -36,8 +36,8 @@ async def insert_run_at_once(
 ) -> StoredAtOnce:
     """As `insert_run`, with all other checks of a run; takes its turn and reserves its credit.
 
-    Raises `NothingStored` if that needs more: because of the key, its tokens, the quota, the credit, a
-    budget, the queue, the id or the conversation.
+    Raises `NothingStored` if that needs more: because of the key, the quota, the credit, a budget, the queue,
+    the id or the conversation.
     """
     of_turn = {} if given.turn is None else given.turn._asdict()
     values = {**_values(run, limits), **given._asdict(), **of_turn}
@@ -189,11 +189,7 @@ def _reserving(inserted: sa.CTE) -> sa.ColumnElement[Any]:
     """What is reserved for the run; nothing at all is stored if there is none."""
     of_run = (sa.cast(sa.bindparam("account_id"), sa.Uuid), inserted.c.run_id)
     amount = (sa.cast(sa.bindparam("credits"), sa.BigInteger), sa.cast(sa.bindparam("at"), UtcDateTime))
-    tokens = (
-        sa.cast(sa.bindparam("keys"), sa.ARRAY(sa.Uuid)),
-        sa.cast(sa.bindparam("most"), sa.ARRAY(sa.BigInteger)),
-    )
-    return sa.func.reserve_within_limits(*of_run, *amount, *tokens).label("reserved")
+    return sa.func.reserve_at_once(*of_run, *amount).label("reserved")
 
 
 def _inserting_alone() -> sa.Select[Any]:
