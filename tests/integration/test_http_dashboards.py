@@ -148,8 +148,8 @@ async def test_misses_of_the_cache_are_summed_by_cause(world_of: WorldOf) -> Non
     )
     unheard = a_miss(key, "msg_unheard", 4000, "model", model="claude-unheard-of-9", basis="unpriced")
     await charge(world, unheard)
-    rates = [Rate(Decimal(dollars)) for dollars in (3, 15, 1, 4, 6)]
-    price = OperatorPrice(unheard.model, NOW, ModelPrice("file", *rates))
+    rate = Rate(Decimal(3))
+    price = OperatorPrice(unheard.model, NOW, ModelPrice("file", rate, rate, Rate(Decimal(1)), rate, rate))
     await reprice(world.services.database, PriceList([price]))
 
     async with a_client(world.url, secret) as client:
