@@ -71,10 +71,11 @@ function Day({ label, name, view, show }) {
 export function Choice({ label, all, name, view, show, values = [], labelFor = (value) => value }) {
   const chosen = view[name];
   const offered = chosen === "" || values.includes(chosen) ? values : [...values, chosen];
+  // Named by itself: the text of a label has that of all options.
   return html`
     <label class="field">
       <span>${label}</span>
-      <select value=${chosen} onChange=${withValue((value) => show({ [name]: value }))}>
+      <select aria-label=${label} value=${chosen} onChange=${withValue((value) => show({ [name]: value }))}>
         <option value="">${all}</option>
         ${offered.map((value) => html`<option value=${value}>${labelFor(value)}</option>`)}
       </select>
