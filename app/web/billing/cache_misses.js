@@ -1,6 +1,7 @@
 // The causes of misses of the prompt cache: what they cost, and what can be done.
 
 /** @import { PageFilters } from "./receipts.js" */
+/** @import { Column } from "../parts/table.js" */
 /** @import { Show } from "./view.js" */
 
 import { apiPath } from "../api.js";
@@ -8,8 +9,10 @@ import { html } from "../html.js";
 import { formatExact, formatFixed, parseDollars } from "../money.js";
 import { count } from "../parts/format.js";
 import { loaded, useRequests } from "../parts/requests.js";
+import { Table } from "../parts/table.js";
 
 /** @typedef {Schemas["CacheMissesResponse"]} Misses */
+/** @typedef {Misses & {key: string}} Row */
 
 /** @type {Record<Misses["cause"], [string, string]>} */
 const CAUSES = {
@@ -38,56 +41,35 @@ export function CacheMisses({ show, filters }) {
         show: ([{ items }]) =>
           items.length === 0
             ? html`<p class="calm">Every prompt was read from the cache as far as it was there.</p>`
-            : html`<${MissTable} items=${items} show=${show} />`,
+            : html`<${Table}
+                caption="Causes of misses of the cache, the most expensive first"
+                columns=${[causeFor(show), ...COLUMNS]}
+                items=${items.map((miss) => ({ ...miss, key: [miss.graphId, miss.model, miss.cause, miss.part].join(" ") }))}
+                rowKey="key"
+              />`,
       })}
     </section>
   `;
 }
 
-/** @param {{items: readonly Misses[], show: Show}} props */
-function MissTable({ items, show }) {
-  const caption = "Causes of misses of the cache, the most expensive first";
-  return html`
-    <div class="scroll-x" role="region" aria-label=${caption} tabindex="0">
-      <table class="figures cards" role="table">
-        <caption class="visually-hidden">${caption}</caption>
-        <thead role="rowgroup">
-          <tr role="row">
-            <th scope="col" role="columnheader">Cause</th>
-            ${COLUMNS.map(({ label, isNumber }) => html`<th scope="col" role="columnheader" class=${isNumber && "number"}>${label}</th>`)}
-          </tr>
-        </thead>
-        <tbody role="rowgroup">
-          ${items.map(
-            (miss) => html`
-              <tr role="row" key=${[miss.graphId, miss.model, miss.cause, miss.part].join(" ")}>
-                <td role="cell" data-label="Cause">
-                  <div>
-                    <button
-                      type="button"
-                      class="link"
-                      title="Show the receipts"
-                      onClick=${() => show({ graph: miss.graphId, model: miss.model, miss: miss.cause })}
-                    >
-                      ${CHANGED[miss.part ?? ""] ?? CAUSES[miss.cause][0]}
-                    </button>
-                    <p class="hint">${CAUSES[miss.cause][1]}</p>
-                  </div>
-                </td>
-                ${COLUMNS.map(
-                  ({ label, isNumber, show: cell }) =>
-                    html`<td role="cell" class=${isNumber && "number"} data-label=${label}><div>${cell(miss)}</div></td>`,
-                )}
-              </tr>
-            `,
-          )}
-        </tbody>
-      </table>
-    </div>
-  `;
+/**
+ * The cause leads to its receipts.
+ * @param {Show} show
+ * @returns {Column<Row>}
+ */
+function causeFor(show) {
+  return {
+    label: "Cause",
+    show: ({ graphId, model, cause, part }) => html`
+      <button type="button" class="link" title="Show the receipts" onClick=${() => show({ graph: graphId, model, miss: cause })}>
+        ${CHANGED[part ?? ""] ?? CAUSES[cause][0]}
+      </button>
+      <p class="hint">${CAUSES[cause][1]}</p>
+    `,
+  };
 }
 
-/** @type {{label: string, show: (miss: Misses) => unknown, isNumber?: boolean}[]} */
+/** @type {Column<Row>[]} */
 const COLUMNS = [
   {
     label: "Paid for it",
