@@ -1,12 +1,16 @@
 """What a wheel has otherwise than a checkout: it is smaller, because its texts are one compressed archive."""
 
 import io
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+sys.path.insert(0, str(Path(__file__).parent))
+from app.http.api.pages.joined import without_comments
 
 # For texts smaller than xz by a fifteenth.
 _TEXTS = "texts.tar.bz2"
@@ -36,9 +40,14 @@ class CompressedFiles(BuildHookInterface):
         with tarfile.open(archive, "w:bz2") as texts:
             for path in sorted([*pages, *web, *licences, *(root / each for each in _ALSO)]):
                 member = tarfile.TarInfo(path.relative_to(root).as_posix())
-                content = path.read_bytes()
+                content = self._content(path)
                 member.size = len(content)
                 texts.addfile(member, io.BytesIO(content))
+
+    @staticmethod
+    def _content(path: Path) -> bytes:
+        is_own_script = path.suffix == ".js" and path.parent.name != "vendor"
+        return without_comments(path.read_text("utf-8")).encode() if is_own_script else path.read_bytes()
 
     def finalize(self, version: str, _build_data: dict[str, Any], _artifact: str) -> None:
         """Remove that directory."""

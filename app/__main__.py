@@ -3,6 +3,7 @@
 from app.platform.server.imports import without_garbage_collection
 
 with without_garbage_collection():
+    from app.cli.errors import run_commands
     from app.cli.logs import configure_logs
     from app.cli.main import app
 
@@ -10,7 +11,7 @@ with without_garbage_collection():
 def main() -> None:
     """Run the command line; what it logs goes to standard error, so that programs can read what it prints."""
     configure_logs()
-    app()
+    run_commands(app)
 
 
 if __name__ == "__main__":

@@ -144,6 +144,7 @@ class ReceiptFilters(TypedDict, total=False):
     api_key_id: str
     basis: str
     origin: str
+    cache_miss: str
     since: datetime
     until: datetime
 

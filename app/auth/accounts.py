@@ -1,4 +1,4 @@
-"""Accounts: accounts and their API keys; authenticates requests by key."""
+"""Accounts: accounts and their API keys in the database; checks the key of a request against its hash."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -7,33 +7,12 @@ from typing import Unpack
 
 import structlog
 
+from app.auth import repository
 from app.auth.browser_session_repository import find_valid_credentials
 from app.auth.giving import new_terms, require_rights_of, require_scopes
 from app.auth.keys import hash_key, is_key, mint_key, parse_scopes
 from app.auth.new_keys import insert_new_key
 from app.auth.records import AccountRecord, Credential, KeyOptions, KeyRecord, NewKey
-from app.auth.repository import (
-    end_after,
-    erase_end_user,
-    find_account,
-    find_account_keys,
-    find_accounts,
-    find_active_keys,
-    find_all_keys,
-    find_key,
-    find_key_by_hash,
-    find_key_names,
-    find_names,
-    find_provider_profiles,
-    insert_account,
-    lock_account,
-    lock_active_key,
-    lock_key,
-    record_key_use,
-    revoke,
-    set_provider_profile,
-    update_account,
-)
 from app.errors import Conflict, Invalid, NotFound, Unauthenticated, Unavailable
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.platform.audit.records import SERVER, Actor, Change
@@ -102,7 +81,7 @@ class Accounts:
     async def find_holder(self, key_hash: bytes) -> Principal:
         """The principal of the key with this hash, which is in use; raises as `authenticate` does."""
         async with self._database.read() as reader:
-            key = await find_key_by_hash(reader, key_hash)
+            key = await repository.find_key_by_hash(reader, key_hash)
         principal = _usable(key)
         await self._record_use(principal.api_key_id, None if key is None else key.last_used_at)
         return principal
@@ -110,7 +89,7 @@ class Accounts:
     async def principal_of(self, key_id: ApiKeyId) -> Principal:
         """The holder of a key, for what is done later; raises as `authenticate` does."""
         async with self._database.read() as reader:
-            return _usable(await find_key(reader, key_id))
+            return _usable(await repository.find_key(reader, key_id))
 
     async def find_by_name(self, name: str) -> AccountRecord:
         """The account with this name; raises `AccountNotFound`."""
@@ -118,7 +97,7 @@ class Accounts:
         if not _ACCOUNT_NAME.fullmatch(name):
             raise AccountNotFound
         async with self._database.read() as reader:
-            account = await find_account(reader, name)
+            account = await repository.find_account(reader, name)
         if account is None:
             raise AccountNotFound
         return account
@@ -132,7 +111,7 @@ class Accounts:
             raise Invalid.field("profile", "must be the provider's id of a user profile: uprof_…")
         found = await self.find_by_name(account)
         async with self._database.transaction() as tx:
-            if not await set_provider_profile(tx, found.id, profile_id):
+            if not await repository.set_provider_profile(tx, found.id, profile_id):
                 raise Invalid.field("profile", "is that of another account")
             change = Change(found.id, "account.profile_set", str(found.id), after={"profile": profile_id})
             await record_change(tx, by, change)
@@ -140,22 +119,22 @@ class Accounts:
     async def find_provider_profiles(self) -> dict[str, AccountId]:
         """The accounts that have a user profile at the provider, by its id."""
         async with self._database.read() as reader:
-            return await find_provider_profiles(reader)
+            return await repository.find_provider_profiles(reader)
 
     async def find_names(self, account_ids: Collection[AccountId]) -> dict[AccountId, str]:
         """The names of these accounts."""
         async with self._database.read() as reader:
-            return await find_names(reader, account_ids)
+            return await repository.find_names(reader, account_ids)
 
     async def find_key_names(self, account_id: AccountId) -> dict[ApiKeyId, str]:
         """The names of an account's keys, revoked or not; of a key without one, how it begins."""
         async with self._database.read() as reader:
-            return await find_key_names(reader, account_id)
+            return await repository.find_key_names(reader, account_id)
 
     async def list_accounts(self, page: PageRequest) -> tuple[list[AccountRecord], str | None]:
         """Accounts, newest first, and the cursor of the next page."""
         async with self._database.read() as reader:
-            found = await find_accounts(reader, page)
+            found = await repository.find_accounts(reader, page)
         return page.cut(found, lambda account: (account.created_at, account.id))
 
     async def create_account(self, name: str, *, by: Actor = SERVER) -> AccountRecord:
@@ -180,11 +159,11 @@ class Accounts:
         if suspended and by.account_id == account_id:
             raise OwnAccount
         async with self._database.transaction() as tx:
-            before = await lock_account(tx, account_id)
-            if name not in {None, before.name} and await find_account(tx, name or "") is not None:
+            before = await repository.lock_account(tx, account_id)
+            if name not in {None, before.name} and await repository.find_account(tx, name or "") is not None:
                 raise AccountNameTaken
             was_suspended = before.suspended_at is not None
-            after = await update_account(
+            after = await repository.update_account(
                 tx,
                 account_id,
                 name=name or before.name,
@@ -214,7 +193,9 @@ class Accounts:
         allowed, secret, key_id = parse_scopes(scopes), mint_key(), ApiKeyId(new_uuid())
         terms = new_terms(None, key_id, options)
         async with self._database.transaction() as tx:
-            created = await self._insert_account(tx, account, by) or await find_account(tx, account)
+            created = await self._insert_account(tx, account, by) or await repository.find_account(
+                tx, account
+            )
             if created is None:
                 raise AccountNotFound
             new = NewKey(key_id, created.id, secret, allowed, options.get("name"), terms)
@@ -261,20 +242,20 @@ class Accounts:
         secret, scopes = mint_key(), parse_scopes(old.scopes)
         new = NewKey(ApiKeyId(new_uuid()), old.account_id, secret, scopes, old.name, old.terms, old.id)
         replacement = await insert_new_key(tx, new, by, replaces=old)
-        await end_after(tx, old.id, overlap)
+        await repository.end_after(tx, old.id, overlap)
         return replacement, secret
 
     async def list_keys(self) -> list[KeyRecord]:
         """Every key, oldest first."""
         async with self._database.read() as reader:
-            return await find_all_keys(reader)
+            return await repository.find_all_keys(reader)
 
     async def list_account_keys(
         self, account_id: AccountId, page: PageRequest
     ) -> tuple[list[KeyRecord], str | None]:
         """An account's keys, newest first, and the cursor of the next page."""
         async with self._database.read() as reader:
-            found = await find_account_keys(reader, account_id, page)
+            found = await repository.find_account_keys(reader, account_id, page)
         return page.cut(found, lambda key: (key.created_at, key.id))
 
     async def revoke_key(
@@ -289,7 +270,7 @@ class Accounts:
             if caller is not None and "admin" in key.scopes:
                 caller.require("admin")
             if key.revoked_at is None:
-                await revoke(tx, key_id)
+                await repository.revoke(tx, key_id)
                 await record_change(tx, by, Change(key.account_id, "key.revoked", str(key_id)))
 
     async def find_visible(self, caller: Principal, name: str) -> AccountRecord:
@@ -310,18 +291,18 @@ class Accounts:
     async def find_active_keys(self, key_ids: set[ApiKeyId]) -> set[ApiKeyId]:
         """The subset of these keys that has not ended."""
         async with self._database.read() as reader:
-            return await find_active_keys(reader, key_ids)
+            return await repository.find_active_keys(reader, key_ids)
 
     async def erase_end_user(self, tx: Transaction, account_id: AccountId, end_user: str) -> None:
         """Label no runs with an end user any more; keys and sessions that are fixed to it end."""
-        await erase_end_user(tx, account_id, end_user)
+        await repository.erase_end_user(tx, account_id, end_user)
 
     async def require_active_key(self, tx: Transaction, key_id: ApiKeyId) -> None:
         """Raise `Unauthenticated` for a key that has ended, `AccountSuspended`.
 
         An active one is not revoked, nor its account suspended, until the transaction ends.
         """
-        state = await lock_active_key(tx, key_id)
+        state = await repository.lock_active_key(tx, key_id)
         if state is None or state.is_ended:
             raise Unauthenticated
         if state.is_suspended:
@@ -338,9 +319,11 @@ class Accounts:
         """Create this key unless it exists; does not restore a revoked one."""
         async with self._database.transaction() as tx:
             # First, because its account may have another name by now.
-            key = await find_key_by_hash(tx, hash_key(secret))
+            key = await repository.find_key_by_hash(tx, hash_key(secret))
             if key is None:
-                owner = await self._insert_account(tx, account, SERVER) or await find_account(tx, account)
+                owner = await self._insert_account(tx, account, SERVER) or await repository.find_account(
+                    tx, account
+                )
                 if owner is None:
                     raise AccountNotFound
                 key_id = ApiKeyId(new_uuid())
@@ -349,14 +332,14 @@ class Accounts:
         return key
 
     async def _insert_account(self, tx: Transaction, name: str, by: Actor) -> AccountRecord | None:
-        account = await insert_account(tx, name)
+        account = await repository.insert_account(tx, name)
         if account is not None:
             change = Change(account.id, "account.created", str(account.id), after={"name": name})
             await record_change(tx, by, change)
         return account
 
     async def _lock_visible(self, tx: Transaction, caller: Principal | None, key_id: ApiKeyId) -> KeyRecord:
-        key = await lock_key(tx, key_id)
+        key = await repository.lock_key(tx, key_id)
         is_hidden = (
             key is not None
             and caller is not None
@@ -372,7 +355,7 @@ class Accounts:
             return
         try:
             async with self._database.transaction() as tx:
-                await record_key_use(tx, key_id, if_older_than=USE_RECORD_INTERVAL)
+                await repository.record_key_use(tx, key_id, if_older_than=USE_RECORD_INTERVAL)
         except Unavailable as error:
             # The request is authenticated nevertheless.
             log.warning("key.use_not_recorded", reason=error.detail)

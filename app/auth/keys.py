@@ -1,4 +1,4 @@
-"""API keys: generation, hashing, format; pure."""
+"""The text of API keys: generation, hashing, format; no database; pure."""
 
 import hashlib
 import re

@@ -1,6 +1,7 @@
 """`runtally chain` and `runtally verify`: work on the database, also while a server uses it."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -43,9 +44,10 @@ def show_public_keys(settings: Settings, console: Console) -> None:
 async def seal(settings: Settings, console: Console, *, as_json: bool = False) -> None:
     """Sign a root now and print its hash."""
     _key(settings)
-    async with attach_database(settings) as database:
-        root = await open_sealer(settings, database).seal()
-        status = await seal_status(database)
+    with working("Reading all chains…"):
+        async with attach_database(settings) as database:
+            root = await open_sealer(settings, database).seal()
+            status = await seal_status(database)
     newest = root or status.newest
     if as_json:
         found = (
@@ -67,14 +69,16 @@ async def seal(settings: Settings, console: Console, *, as_json: bool = False) -
 
 async def export_chain(settings: Settings, output: TextIO, account: str | None) -> None:
     """Write the export of an account, or of all."""
-    async with attach_database(settings) as database:
-        if account is None:
-            records = all_records(database)
-        else:
-            found = await Accounts(database).find_by_name(account)
-            records = AccountChains(database).records(found.id)
-        async for record in records:
-            output.write(json.dumps(record, ensure_ascii=False) + "\n")
+    # A terminal shows the export itself.
+    with nullcontext() if output.isatty() else working("Writing the chains…"):
+        async with attach_database(settings) as database:
+            if account is None:
+                records = all_records(database)
+            else:
+                found = await Accounts(database).find_by_name(account)
+                records = AccountChains(database).records(found.id)
+            async for record in records:
+                output.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 async def verify_database(

@@ -9,19 +9,7 @@ from typing import Any, BinaryIO, NamedTuple, Unpack
 from rich.console import Console
 
 from app.cli.terminal import minutes, print_rows, print_words, working
-from runtally import AsyncClient, Event, Receipt, TextDelta, ThinkingDelta, UnknownEvent
-from runtally.events import (
-    AssistantFinal,
-    Done,
-    PermissionRequest,
-    PermissionResolved,
-    RunError,
-    RunStarted,
-    Status,
-    Step,
-    ToolCallResult,
-    ToolCallStart,
-)
+from runtally import AsyncClient, Event, Receipt, TextDelta, ThinkingDelta, UnknownEvent, events
 from runtally.options import Prompt, RunOptions
 from runtally.protocol.call import Call
 
@@ -176,26 +164,26 @@ def _json_line(event: Event) -> str:
 
 def _repeats(event: Event) -> bool:
     """Whether it says what other lines have said."""
-    is_text = isinstance(event, AssistantFinal) and event.structured_output is None
-    return is_text or isinstance(event, Status | Step)
+    is_text = isinstance(event, events.AssistantFinal) and event.structured_output is None
+    return is_text or isinstance(event, events.Status | events.Step)
 
 
 def _line_of(event: Event) -> _Line:
     line = _other(event)
     match event:
-        case RunStarted(run_id=run_id, attempt=attempt, model=model):
+        case events.RunStarted(run_id=run_id, attempt=attempt, model=model):
             line = _Line(f"run {run_id}, attempt {attempt}: {model}", "dim")
-        case ToolCallStart(tool_name=name, args=args):
+        case events.ToolCallStart(tool_name=name, args=args):
             line = _Line(f"→ {name} {_json(args)}", "cyan")
-        case ToolCallResult(result=result, is_error=is_error):
+        case events.ToolCallResult(result=result, is_error=is_error):
             line = _Line(f"← {_json(result)}", "red" if is_error else "cyan")
-        case PermissionRequest(tool_name=name):
+        case events.PermissionRequest(tool_name=name):
             line = _Line(f"? {name} needs consent", "yellow")
-        case PermissionResolved(decision=decision):
+        case events.PermissionResolved(decision=decision):
             line = _Line(f"! {decision}", "yellow")
-        case RunError(error=error):
+        case events.RunError(error=error):
             line = _Line(f"error: {error}", "red")
-        case Done(usage=usage, finish_reason=reason):
+        case events.Done(usage=usage, finish_reason=reason):
             line = _Line(f"done: {reason}, {usage.prompt_tokens} + {usage.completion_tokens} tokens", "dim")
     return line
 

@@ -2,10 +2,13 @@
 
 import asyncio
 import errno
+import os
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from inspect import iscoroutinefunction
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -57,6 +60,7 @@ def explained() -> Iterator[None]:
     try:
         with _unwrapped():
             yield
+            _flush()
     except (typer.Exit, typer.BadParameter):
         raise
     except client_errors.RuntallyError as error:
@@ -76,7 +80,7 @@ def _explanation(error: Exception) -> str | None:
     from app.platform.db import DatabaseUnavailable, StatementFailed  # noqa: PLC0415
 
     match error:
-        case OSError(errno=errno.ENOSPC):
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG):
             return f"What is printed or stored has no space: {error.strerror}."
         case OperatorError() | StatementFailed():
             return str(error)
@@ -85,6 +89,32 @@ def _explanation(error: Exception) -> str | None:
         case AppError():
             return error.detail
     return None
+
+
+def run_commands(commands: typer.Typer) -> None:
+    """Run a command line as a program, to its exit code."""
+    try:
+        # Commands explain their own errors, and not those of options that are handled before them.
+        with explained():
+            commands()
+    except typer.Exit as ended:
+        sys.exit(ended.exit_code)
+    finally:
+        _drop_unprinted()
+
+
+def _drop_unprinted() -> None:
+    """Print what waits; if that fails it was reported: at its exit Python would do it again."""
+    try:
+        _flush()
+    except OSError:
+        with Path(os.devnull).open("wb") as nothing:
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
+
+
+def _flush() -> None:
+    # A program that was started without standard output has none.
+    typer.echo("", nl=False)
 
 
 @contextmanager

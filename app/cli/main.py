@@ -25,7 +25,7 @@ from app.cli.commands.mcp import mcp
 from app.cli.commands.serving import api, serve, worker
 from app.cli.commands.sql_role import sql_role
 from app.cli.errors import EXIT_FAILED, Commands
-from app.cli.terminal import AsJson, Terminal
+from app.cli.terminal import AsJson, Terminal, working
 from app.platform.server.imports import without_garbage_collection
 from app.platform.settings import Settings
 
@@ -126,7 +126,8 @@ async def doctor(
         from app.cli.doctor import diagnose
         from app.cli.doctor import show as show_report
 
-    report = await diagnose(role, with_probe=with_probe)
+    with working("Checking…"):
+        report = await diagnose(role, with_probe=with_probe)
     show_report(report, console, as_json=as_json)
     if not report.ok:
         raise typer.Exit(EXIT_FAILED)

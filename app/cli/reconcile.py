@@ -10,17 +10,8 @@ from decimal import Decimal
 from rich.console import Console
 
 from app.auth.accounts import Accounts
+from app.billing.reconciliation import records
 from app.billing.reconciliation.comparing.price_audit import merged
-from app.billing.reconciliation.records import (
-    DAY,
-    KINDS,
-    Difference,
-    PriceDifference,
-    ReconciledHour,
-    ReconciledWindow,
-    Window,
-    floor_to,
-)
 from app.bootstrap.prices import price_list
 from app.bootstrap.reconciliation import open_reconciliation
 from app.bootstrap.storage import attach_database
@@ -39,15 +30,15 @@ _EXPLAINED_SHOWN = 20
 class Reconciled:
     """The results of consecutive windows."""
 
-    window: Window
-    hours: Sequence[ReconciledHour]
-    differences: Sequence[Difference]
-    prices: Sequence[PriceDifference]
+    window: records.Window
+    hours: Sequence[records.ReconciledHour]
+    differences: Sequence[records.Difference]
+    prices: Sequence[records.PriceDifference]
     accounts: Mapping[AccountId, str]
     """Names of accounts."""
 
     @property
-    def unexplained(self) -> list[Difference]:
+    def unexplained(self) -> list[records.Difference]:
         """What needs attention."""
         return [each for each in self.differences if not each.is_explained]
 
@@ -92,16 +83,16 @@ class Span:
     until: str | None = None
     month: str | None = None
 
-    def window(self, *, end: datetime) -> Window:
+    def window(self, *, end: datetime) -> records.Window:
         """The window; nothing after `end`, because the provider's reports of it may be incomplete."""
         if self.month is not None:
             start, last = _month(self.month)
         else:
-            start = end - DAY if self.since is None else _day("--from", self.since)
-            last = end if self.until is None else _day("--to", self.until) + DAY
+            start = end - records.DAY if self.since is None else _day("--from", self.since)
+            last = end if self.until is None else _day("--to", self.until) + records.DAY
         if start >= min(last, end):
             raise Invalid.field("--from", f"must be before {end.isoformat()}: later hours are not complete")
-        return Window(start, min(last, end))
+        return records.Window(start, min(last, end))
 
 
 def show(found: Reconciled, console: Console) -> None:
@@ -126,7 +117,7 @@ def show(found: Reconciled, console: Console) -> None:
 
 
 def _joined(
-    window: Window, results: Sequence[ReconciledWindow], names: Mapping[AccountId, str]
+    window: records.Window, results: Sequence[records.ReconciledWindow], names: Mapping[AccountId, str]
 ) -> Reconciled:
     return Reconciled(
         window,
@@ -143,7 +134,7 @@ def _sums(found: Reconciled) -> list[dict[str, str]]:
     return [_sum(name, hours) for name, hours in [*groups, ("total", found.hours)]]
 
 
-def _sum(model: str, hours: Sequence[ReconciledHour]) -> dict[str, str]:
+def _sum(model: str, hours: Sequence[records.ReconciledHour]) -> dict[str, str]:
     names = ("recorded", "reported", "residual", "explained", "unexplained", "foreign")
     amounts = {name: sum((getattr(hour, f"{name}_usd") for hour in hours), Decimal(0)) for name in names}
     return {
@@ -153,7 +144,7 @@ def _sum(model: str, hours: Sequence[ReconciledHour]) -> dict[str, str]:
     }
 
 
-def _difference(each: Difference, names: Mapping[AccountId, str]) -> dict[str, str]:
+def _difference(each: records.Difference, names: Mapping[AccountId, str]) -> dict[str, str]:
     return {
         "from": each.starting_at.strftime("%m-%d %H:%M"),
         "to": each.ending_at.strftime("%m-%d %H:%M"),
@@ -165,7 +156,7 @@ def _difference(each: Difference, names: Mapping[AccountId, str]) -> dict[str, s
     }
 
 
-def _price(each: PriceDifference) -> dict[str, str]:
+def _price(each: records.PriceDifference) -> dict[str, str]:
     return {
         "from": each.starting_at.strftime("%m-%d %H:%M"),
         "model": " ".join(value for value in each.dimensions if value not in _USUAL),
@@ -181,12 +172,12 @@ def _price(each: PriceDifference) -> dict[str, str]:
 _USUAL = {"not_available", "standard", "0-200k"}
 
 
-def _counts(each: Difference) -> str:
-    named = zip(KINDS, each.counts, strict=True)
+def _counts(each: records.Difference) -> str:
+    named = zip(records.KINDS, each.counts, strict=True)
     return ", ".join(f"{kind} {count:+d}" for kind, count in named if count)
 
 
-def _place(each: Difference, names: Mapping[AccountId, str]) -> str:
+def _place(each: records.Difference, names: Mapping[AccountId, str]) -> str:
     equal = each.evidence.get("equal_receipts", ())
     parts = [
         *([f"key {each.api_key_id}"] if each.api_key_id else []),
@@ -240,4 +231,4 @@ def _month(text: str) -> tuple[datetime, datetime]:
     if not _MONTH.fullmatch(text):
         raise Invalid.field("--month", "must be a month such as 2026-11")
     start = _day("--month", f"{text}-01")
-    return start, floor_to((start + timedelta(days=31)).replace(day=1), DAY)
+    return start, records.floor_to((start + timedelta(days=31)).replace(day=1), records.DAY)

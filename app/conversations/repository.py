@@ -5,23 +5,7 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    FromClause,
-    ScalarSelect,
-    UpdateBase,
-    Uuid,
-    bindparam,
-    case,
-    cast,
-    delete,
-    func,
-    literal,
-    select,
-    text,
-    tuple_,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -44,8 +28,8 @@ _entries = session_entries.c
 _is_prompt_of_session = (session_prompts.c.account_id == sessions.c.account_id) & (
     session_prompts.c.state_key == sessions.c.state_key
 )
-_BRANCHES = func.greatest(
-    select(func.count())
+_BRANCHES = sa.func.greatest(
+    sa.select(sa.func.count())
     .select_from(conversation_branches)
     .where(
         conversation_branches.c.account_id == sessions.c.account_id,
@@ -55,20 +39,20 @@ _BRANCHES = func.greatest(
     # Without rows there is one.
     1,
 ).label("branches")
-SIZE = with_objects(_entries.bytes, cast(_entries.project_key, Uuid), _entries.objects)
+SIZE = with_objects(_entries.bytes, sa.cast(_entries.project_key, sa.Uuid), _entries.objects)
 """Of a line."""
 
 _BATCH = 1000
 _BATCH_BYTES = 2 * 2**20
 
 
-def taking_turn(*given: FromClause) -> UpdateBase:
+def taking_turn(*given: sa.FromClause) -> sa.UpdateBase:
     """The statement of `take_turn`; with `given` it takes a turn for each row of that."""
     of_turn = ("account_id", *NewTurn._fields)
-    new: dict[str, ColumnElement[Any]] = {"turns": literal(1)}
-    new |= {name: cast(bindparam(name), sessions.c[name].type) for name in of_turn}
-    new |= {name: func.now() for name in ("created_at", "updated_at")}
-    rows = select(*new.values()).select_from(*given)
+    new: dict[str, sa.ColumnElement[Any]] = {"turns": sa.literal(1)}
+    new |= {name: sa.cast(sa.bindparam(name), sessions.c[name].type) for name in of_turn}
+    new |= {name: sa.func.now() for name in ("created_at", "updated_at")}
+    rows = sa.select(*new.values()).select_from(*given)
     insert = postgresql.insert(sessions).from_select(list(new), rows)
     is_undecided = sessions.c.executor == ""
     return insert.on_conflict_do_update(
@@ -76,10 +60,10 @@ def taking_turn(*given: FromClause) -> UpdateBase:
         # A transaction that has waited for another one began before that one's.
         set_={
             "turns": sessions.c.turns + 1,
-            "updated_at": func.greatest(sessions.c.updated_at, func.now()),
+            "updated_at": sa.func.greatest(sessions.c.updated_at, sa.func.now()),
             "archived": False,
-            "executor": case((is_undecided, insert.excluded.executor), else_=sessions.c.executor),
-            "title": case((is_undecided, insert.excluded.title), else_=sessions.c.title),
+            "executor": sa.case((is_undecided, insert.excluded.executor), else_=sessions.c.executor),
+            "title": sa.case((is_undecided, insert.excluded.title), else_=sessions.c.title),
         },
     ).returning(sessions)
 
@@ -112,8 +96,8 @@ async def insert_conversation(tx: Transaction, conversation: Conversation) -> Co
             forked_at=conversation.forked_at,
             managed=conversation.managed,
             opening=conversation.opening,
-            created_at=func.now(),
-            updated_at=func.now(),
+            created_at=sa.func.now(),
+            updated_at=sa.func.now(),
         )
         .on_conflict_do_nothing()
         .returning(sessions)
@@ -128,13 +112,13 @@ async def change_managed(
     """Replace what the runs of a session of Managed Agents have."""
     is_one = _is(conversation.account_id, conversation.state_key)
     values = {"managed": managed, "title": title, "deployment_id": conversation.deployment_id}
-    await tx.execute(update(sessions).where(is_one).values(values))
+    await tx.execute(sa.update(sessions).where(is_one).values(values))
 
 
 async def change_opening(tx: Transaction, conversation: Conversation, opening: Mapping[str, Any]) -> None:
     """Replace what a conversation was created with."""
     is_one = _is(conversation.account_id, conversation.state_key)
-    await tx.execute(update(sessions).where(is_one).values(opening=opening))
+    await tx.execute(sa.update(sessions).where(is_one).values(opening=opening))
 
 
 async def change_conversation(
@@ -144,7 +128,7 @@ async def change_conversation(
     changed = {name: value for name, value in asdict(change).items() if value is not None}
     if changed:
         is_one = _is(conversation.account_id, conversation.state_key)
-        await tx.execute(update(sessions).where(is_one).values(changed))
+        await tx.execute(sa.update(sessions).where(is_one).values(changed))
 
 
 async def replace_title(
@@ -152,25 +136,25 @@ async def replace_title(
 ) -> None:
     """Replace the title of a conversation if it still is the old one."""
     is_untouched = _is(account_id, state_key) & (sessions.c.title == old)
-    await tx.execute(update(sessions).where(is_untouched).values(title=new))
+    await tx.execute(sa.update(sessions).where(is_untouched).values(title=new))
 
 
 async def find_conversation(reader: Reader, account_id: AccountId, state_key: str) -> Conversation | None:
     """The account's conversation with this key."""
-    found = await reader.execute(select(sessions, _BRANCHES).where(_is(account_id, state_key)))
+    found = await reader.execute(sa.select(sessions, _BRANCHES).where(_is(account_id, state_key)))
     row = found.mappings().one_or_none()
     return None if row is None else _conversation(row)
 
 
 async def sessions_of(reader: Reader, keys: Collection[tuple[AccountId, str]]) -> set[UUID]:
     """The sessions of the conversations with these accounts and state keys."""
-    key = tuple_(sessions.c.account_id, sessions.c.state_key)
-    return set((await reader.execute(select(sessions.c.session_id).where(key.in_(keys)))).scalars())
+    key = sa.tuple_(sessions.c.account_id, sessions.c.state_key)
+    return set((await reader.execute(sa.select(sessions.c.session_id).where(key.in_(keys)))).scalars())
 
 
 async def lock_conversation(tx: Transaction, account_id: AccountId, state_key: str) -> Conversation | None:
     """The conversation, locked so that it gets no turn before the transaction ends."""
-    statement = select(sessions).where(_is(account_id, state_key)).with_for_update()
+    statement = sa.select(sessions).where(_is(account_id, state_key)).with_for_update()
     row = (await tx.execute(statement)).mappings().one_or_none()
     return None if row is None else _conversation(row)
 
@@ -179,37 +163,37 @@ async def newest_conversations(
     reader: Reader,
     account_id: AccountId,
     page: PageRequest,
-    *having: ColumnElement[bool],
-    computed: Sequence[ColumnElement[Any]] = (),
+    *having: sa.ColumnElement[bool],
+    computed: Sequence[sa.ColumnElement[Any]] = (),
 ) -> list[Conversation]:
     """A page of an account's conversations (of those with these conditions), most recently used first.
 
     `computed`: further fields of the records.
     """
-    columns = select(sessions, _BRANCHES, *computed)
+    columns = sa.select(sessions, _BRANCHES, *computed)
     of_account = columns.where(sessions.c.account_id == account_id, *having)
     statement = page_of(of_account, page, at=sessions.c.updated_at, id_=sessions.c.state_key)
     return [_conversation(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def conversations_where(
-    reader: Reader, *having: ColumnElement[bool], order: Sequence[ColumnElement[Any]], limit: int
+    reader: Reader, *having: sa.ColumnElement[bool], order: Sequence[sa.ColumnElement[Any]], limit: int
 ) -> list[Conversation]:
     """The first conversations with these conditions, in this order."""
-    statement = select(sessions, _BRANCHES).where(*having).order_by(*order).limit(limit)
+    statement = sa.select(sessions, _BRANCHES).where(*having).order_by(*order).limit(limit)
     return [_conversation(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def delete_conversation(tx: Transaction, conversation: Conversation) -> None:
     """Delete a conversation and its transcripts; a trigger deletes those of its other branches."""
-    await tx.execute(delete(sessions).where(_is(conversation.account_id, conversation.state_key)))
+    await tx.execute(sa.delete(sessions).where(_is(conversation.account_id, conversation.state_key)))
     await delete_entries(tx, conversation.transcript)
 
 
 async def last_prompt(reader: Reader, conversation: Conversation) -> dict[str, Any] | None:
     """The last prompt of the conversation's main agent."""
     statement = (
-        select(session_prompts.c.prompt)
+        sa.select(session_prompts.c.prompt)
         .join(sessions, _is_prompt_of_session)
         .where(_is_session(conversation))
     )
@@ -221,8 +205,8 @@ async def set_last_prompt(
     tx: Transaction, conversation: Conversation, prompt: dict[str, Any], *, run: RunKey, attempt: int
 ) -> None:
     """Replace the last prompt, unless the conversation was deleted or the attempt was taken over."""
-    stored = select(
-        sessions.c.account_id, sessions.c.state_key, literal(prompt, session_prompts.c.prompt.type)
+    stored = sa.select(
+        sessions.c.account_id, sessions.c.state_key, sa.literal(prompt, session_prompts.c.prompt.type)
     ).where(_is_session(conversation), _IS_CURRENT.bindparams(**run._asdict(), attempt=attempt))
     insert = postgresql.insert(session_prompts).from_select(["account_id", "state_key", "prompt"], stored)
     await tx.execute(
@@ -235,10 +219,10 @@ async def set_last_prompt(
 
 async def transcript_state(reader: Reader, transcript: Transcript) -> TranscriptState:
     """The state of a transcript, without its subagents'."""
-    statement = select(
-        func.count(),
-        func.coalesce(func.sum(_entries.bytes), 0),
-        func.coalesce(func.max(_entries.position), 0),
+    statement = sa.select(
+        sa.func.count(),
+        sa.func.coalesce(sa.func.sum(_entries.bytes), 0),
+        sa.func.coalesce(sa.func.max(_entries.position), 0),
     ).where(_in(transcript))
     return TranscriptState(*map(int, (await reader.execute(statement)).one()))
 
@@ -247,10 +231,10 @@ async def page_of_entries(
     reader: Reader, transcript: Transcript, *, after: int, limit: int, max_bytes: int
 ) -> list[StoredEntry]:
     """The lines after a position, in order: up to about `max_bytes`, at least one."""
-    before = func.sum(SIZE).over(order_by=_entries.position) - SIZE
-    next_ = func.lead(_entries.position).over(order_by=_entries.position)
+    before = sa.func.sum(SIZE).over(order_by=_entries.position) - SIZE
+    next_ = sa.func.lead(_entries.position).over(order_by=_entries.position)
     sized = (
-        select(
+        sa.select(
             *(_entries.position, _entries.entry, _entries.objects, _entries.run_id),
             before.label("before"),
             next_.is_(None).label("is_last"),
@@ -260,7 +244,7 @@ async def page_of_entries(
         .limit(limit)
         .subquery()
     )
-    statement = select(sized).where(sized.c.before < max_bytes).order_by(sized.c.position)
+    statement = sa.select(sized).where(sized.c.before < max_bytes).order_by(sized.c.position)
     rows = await reader.execute(statement)
     return [
         StoredEntry(
@@ -296,16 +280,16 @@ async def entries_of_run(
     reader: Reader, transcript: Transcript, run_id: RunId | None
 ) -> list[TranscriptEntry]:
     """The lines of one run, or those of none, in order."""
-    statement = select(_entries.entry).where(_in(transcript), _entries.run_id == run_id)
+    statement = sa.select(_entries.entry).where(_in(transcript), _entries.run_id == run_id)
     lines = (await reader.execute(statement.order_by(_entries.position))).scalars()
     return [TranscriptEntry(_line(line), run_id) for line in lines]
 
 
 async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, int]:
     """The position of each run's first line in a transcript."""
-    first = func.min(_entries.position).label("first")
+    first = sa.func.min(_entries.position).label("first")
     statement = (
-        select(_entries.run_id, first)
+        sa.select(_entries.run_id, first)
         .where(_in(transcript), _entries.run_id.is_not(None))
         .group_by(_entries.run_id)
         .order_by(first)
@@ -315,32 +299,32 @@ async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, i
 
 async def run_at(reader: Reader, transcript: Transcript, position: int) -> str | None:
     """The run that wrote the line at a position."""
-    statement = select(_entries.run_id).where(_in(transcript), _entries.position == position)
+    statement = sa.select(_entries.run_id).where(_in(transcript), _entries.position == position)
     run_id: str | None = (await reader.execute(statement)).scalar_one_or_none()
     return run_id
 
 
 async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
     """The size of a transcript, without its subagents'."""
-    return int((await reader.execute(select(bytes_in(*transcript)))).scalar_one())
+    return int((await reader.execute(sa.select(bytes_in(*transcript)))).scalar_one())
 
 
-def bytes_in(project_key: Any, session_id: Any, subpath: Any = "") -> ScalarSelect[int]:
+def bytes_in(project_key: Any, session_id: Any, subpath: Any = "") -> sa.ScalarSelect[int]:
     """The same as an expression, whose parameters may be columns."""
     of_transcript = _in(Transcript(project_key, session_id, subpath))
-    return select(func.coalesce(func.sum(SIZE), 0)).where(of_transcript).scalar_subquery()
+    return sa.select(sa.func.coalesce(sa.func.sum(SIZE), 0)).where(of_transcript).scalar_subquery()
 
 
 async def delete_entries(tx: Transaction, transcript: Transcript) -> None:
     """Delete a session's transcript together with its subagents'."""
     await tx.execute(
-        delete(session_entries).where(
+        sa.delete(session_entries).where(
             _entries.project_key == transcript.project_key, _entries.session_id == transcript.session_id
         )
     )
 
 
-_IS_CURRENT = text(
+_IS_CURRENT = sa.text(
     "NOT EXISTS (SELECT FROM run_takeovers AS lost WHERE lost.account_id = :account_id"
     " AND lost.run_id = :run_id AND lost.attempt >= :attempt)"
 )

@@ -1,4 +1,4 @@
-"""Approvals: tool calls that wait for a person's decision."""
+"""Approvals: tool calls of a run that wait for a person, until a decision or their time is up."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -160,7 +160,9 @@ class Channel:
             raise CallRefused("ended")
         call = await self._admit(size, count_prompt)
         try:
-            if (refusal := await self._check_credit(call) or self._refusal()) is not None:
+            credit_refusal = await self._check_credit(call)
+            # What has ended or reached its own limit meanwhile is refused by no budget.
+            if (refusal := self._refusal() or credit_refusal) is not None:
                 if refusal == "account_budget":
                     await self.hooks.report_refusal()
                 raise self._refuse(refusal)
@@ -257,24 +259,24 @@ class Channel:
             self.limits = replace(self.limits, max_budget_usd=raised)
 
     async def _check_credit(self, call: Call) -> Refusal | None:
-        # One at a time: each check includes the cost of the calls admitted before.
         loop = asyncio.get_running_loop()
+        until = loop.time() + self.hooks.held_wait_s
+        # One at a time: each check includes the cost of the calls admitted before.
         async with self._credit_lock:
-            until = loop.time() + self.hooks.held_wait_s
             while True:
                 change = self._change_event
                 refusal = await self._reserve_credit(call)
                 if refusal not in _MAY_FIT or self._refusal() is not None:
                     break
                 # Current calls, also those of other runs, may cost less than was reserved for them.
-                if any(other.covered for other in self._calls):
-                    await change.wait()
-                elif self.hooks.is_held() and loop.time() < until:
+                is_alone = not any(other.covered for other in self._calls)
+                is_held = refusal in _NOT_COVERED and self.hooks.is_held() and loop.time() < until
+                if is_alone and not is_held:
+                    break
+                if is_alone:
                     # So that runs do not wait for each other.
                     await self.hooks.release_credit()
-                    await first_of(change.wait(), timeout_s=_HELD_RETRY_S)
-                else:
-                    break
+                await first_of(change.wait(), timeout_s=_HELD_RETRY_S if is_held else None)
             call.covered = refusal is None
         return refusal
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any, cast
@@ -54,6 +54,28 @@ _UNUSABLE: Mapping[type[Exception], str] = {
 }
 
 
+async def while_connected(receive: Receive, answering: Coroutine[Any, Any, None]) -> None:
+    """Answer a request; after a disconnect what is buffered is read, and the rest is cancelled.
+
+    Raises `DropConnection` where something else has cancelled it.
+    """
+    task = asyncio.create_task(answering)
+    try:
+        first = await first_of(asyncio.wait({task}), wait_for_disconnect(receive))
+        if not task.done():
+            await asyncio.wait({task}, timeout=DRAIN_S)
+            # If the event loop was busy during the timeout, buffered data is still unread.
+            for _ in range(DRAIN_TICKS):
+                await asyncio.sleep(0)
+    finally:
+        task.cancel()
+        await run_to_completion(asyncio.wait({task}))
+    if not task.cancelled():
+        task.result()
+    elif first is not None and first.index == 0:
+        raise DropConnection
+
+
 class Exchange:
     """One request and its response."""
 
@@ -61,7 +83,6 @@ class Exchange:
         self,
         provider: Upstream,
         scope: Scope,
-        receive: Receive,
         send: Send,
         *,
         offload: Offload,
@@ -73,11 +94,10 @@ class Exchange:
         self._received_at = time.monotonic()
         self._offload = offload
         self._scope = scope
-        self._receive = receive
         self._send = send
 
     async def forward(self, path: str, body: bytes, *, call: Call | None) -> None:
-        """Send the request and pass the response back; after a disconnect, read what is buffered."""
+        """Send the request and pass the response back; if this is cancelled the outcome is still recorded."""
         request = self._provider.request(
             path,
             body,
@@ -88,29 +108,17 @@ class Exchange:
         )
         if call is not None:
             self._trace(call, request)
-        forwarding = asyncio.create_task(self._forward_request(request, call))
         try:
-            await first_of(asyncio.wait({forwarding}), wait_for_disconnect(self._receive))
-            if not forwarding.done():
-                await asyncio.wait({forwarding}, timeout=DRAIN_S)
-                # If the event loop was busy during the timeout, buffered data is still unread.
-                for _ in range(DRAIN_TICKS):
-                    await asyncio.sleep(0)
+            await self._forward_request(request, call)
         finally:
-            forwarding.cancel()
-            # The usage must be recorded before the call ends, even if we are cancelled meanwhile.
-            await run_to_completion(self._finish(forwarding, body, call))
-        if not forwarding.cancelled() and (error := forwarding.exception()) is not None:
-            raise error
+            if call is not None:
+                await run_to_completion(self._finish(body, call))
 
     def _on_sent(self, call: Call) -> None:
         self._metrics.request_sent(after_s=time.monotonic() - self._received_at)
         call.on_sent()
 
-    async def _finish(self, forwarding: asyncio.Task[None], body: bytes, call: Call | None) -> None:
-        await asyncio.wait({forwarding})
-        if call is None:
-            return
+    async def _finish(self, body: bytes, call: Call) -> None:
         try:
             if call.unanswered:
                 call.on_no_answer(counted=await self._provider.count_prompt(body))

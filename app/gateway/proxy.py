@@ -18,8 +18,8 @@ from app.gateway.call import MeteringHooks
 from app.gateway.channel import CallRefused, Channel, ChannelLimits
 from app.gateway.client.request import ClientRequest
 from app.gateway.error_responses import BODY_ERRORS, ENDED, REFUSED, TOO_LARGE, UNKNOWN, send_error
-from app.gateway.estimate import PromptTooLarge, size_of
-from app.gateway.exchange import Exchange
+from app.gateway.estimate import CallSize, PromptTooLarge, size_of
+from app.gateway.exchange import Exchange, while_connected
 from app.gateway.upstream import COUNT_TOKENS, MESSAGES, Upstream
 from app.gateway.web.tools import may_name_web_tools, with_web_tools
 from app.platform.concurrency.offload import Offload
@@ -113,7 +113,8 @@ class Gateway:
         else:
             try:
                 async with self._bodies.reading(token, scope, receive) as body:
-                    await self._forward(channel, path, body, self._exchange(scope, receive, send))
+                    exchange = self._exchange(scope, send)
+                    await while_connected(receive, self._forward(channel, path, body, exchange))
             except BodyRefused as refused:
                 await send_error(send, BODY_ERRORS[refused.status])
             except PromptTooLarge:
@@ -126,12 +127,10 @@ class Gateway:
         self, channel: Channel, request: ClientRequest, receive: Receive, send: Send
     ) -> None:
         """Forward a request of a client's own agent as it is; raises `CallRefused`, `BodyRefused`."""
-        body, exchange = request.body, self._exchange(request.scope, receive, send)
+        exchange, path, body = self._exchange(request.scope, send), request.path, request.body
         with self._bodies.holding(channel.token, body), _log_fields(channel):
             try:
-                count = partial(self._provider.count_prompt, body)
-                async with channel.call(request.size, count) as call:
-                    await exchange.forward(request.path, body, call=call)
+                await while_connected(receive, self._call(channel, request.size, path, body, exchange))
             except CallRefused as refused:
                 self._metrics.call_refused(refused.refusal)
                 raise
@@ -141,11 +140,11 @@ class Gateway:
     ) -> None:
         """Forward a request to count tokens, which costs nothing; raises `BodyRefused`."""
         with self._bodies.holding(owner, request.body):
-            exchange = self._exchange(request.scope, receive, send)
-            await exchange.forward(request.path, request.body, call=None)
+            exchange = self._exchange(request.scope, send)
+            await while_connected(receive, exchange.forward(request.path, request.body, call=None))
 
-    def _exchange(self, scope: Scope, receive: Receive, send: Send) -> Exchange:
-        return Exchange(self._provider, scope, receive, send, offload=self._offload, metrics=self._metrics)
+    def _exchange(self, scope: Scope, send: Send) -> Exchange:
+        return Exchange(self._provider, scope, send, offload=self._offload, metrics=self._metrics)
 
     async def _answer(
         self, answer: SendAnswer, token: str, scope: Scope, receive: Receive, send: Send
@@ -164,9 +163,14 @@ class Gateway:
             async with channel.web.granted(to_subagent=bool(exchange.agent)) as tools:
                 if tools or may_name_web_tools(body):
                     body = await self._offload.run(partial(with_web_tools, body, tools), size=len(body))
-                count = partial(self._provider.count_prompt, body)
-                async with channel.call(size_of(body), count) as call:
-                    await exchange.forward(path, body, call=call)
+                await self._call(channel, size_of(body), path, body, exchange)
+
+    async def _call(
+        self, channel: Channel, size: CallSize, path: str, body: bytes, exchange: Exchange
+    ) -> None:
+        count = partial(self._provider.count_prompt, body)
+        async with channel.call(size, count) as call:
+            await exchange.forward(path, body, call=call)
 
 
 def _log_fields(channel: Channel) -> AbstractContextManager[object]:

@@ -24,7 +24,14 @@ from app.http.api.health.routes import MAX_AGE_S, unavailable_parts
 from app.http.api.pages.routes import files
 from app.http.managed_agents.errors import ManagedAgentsErrors
 from app.http.mcp.errors import McpErrors
-from app.http.middleware import HeadRequests, RequestIds, SecurityHeaders, UnexpectedErrors, UnreadBodies
+from app.http.middleware import (
+    CompressedJson,
+    HeadRequests,
+    RequestIds,
+    SecurityHeaders,
+    UnexpectedErrors,
+    UnreadBodies,
+)
 from app.http.native.openapi import event_schemas
 from app.http.openai.errors import OpenAiErrors
 from app.http.openapi.document import DocumentedApp
@@ -129,6 +136,7 @@ def create_app(
         app.mount("/assets", GZipMiddleware(files, compresslevel=6))
     app.state.literal_paths = LITERAL_PATHS
     # The middleware added last is the outermost.
+    app.add_middleware(CompressedJson)
     app.add_middleware(HeadRequests)
     app.add_middleware(UnexpectedErrors)
     if origins := services.settings.cors_origins:

@@ -2,10 +2,10 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from fastapi import Depends, Query, Request
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from app.errors import Invalid
 from app.http.admission.authentication import request_principal
@@ -13,6 +13,8 @@ from app.ids import STATE_KEY_PATTERN
 from app.platform.pagination import MAX_PAGE, PageRequest
 from app.requests.attribution import MAX_TAG_CHARS, TAG_NAME, Label, LabelFilter
 from app.runs.conversations.service import ConversationNotFound
+
+_Value = TypeVar("_Value")
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -54,8 +56,17 @@ def drop_null(schema: dict[str, Any]) -> None:
     schema |= kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
 
 
-NEVER_NULL: Any = Field(json_schema_extra=drop_null)
-"""Only changes the OpenAPI document; a validator must reject null."""
+def _require_value(value: _Value) -> _Value:
+    # Called only for fields that were sent.
+    if value is None:
+        raise ValueError("must not be null")
+    return value
+
+
+NeverNull: TypeAlias = Annotated[
+    _Value | None, AfterValidator(_require_value), Field(json_schema_extra=drop_null)
+]
+"""A field that may be omitted, but not be null."""
 
 StorableText = Annotated[str, Field(pattern=r"^[^\x00]+$")]
 """PostgreSQL cannot store U+0000 in text."""

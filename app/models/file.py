@@ -34,16 +34,7 @@ from pydantic import (
 )
 
 from app.errors import OperatorError
-from app.models.registry import (
-    ALIASES,
-    CLAUDE_ID,
-    MAX_OUTPUT_TOKENS,
-    ROLES,
-    ModelEntry,
-    ModelOptions,
-    OperatorModels,
-    Thinking,
-)
+from app.models import registry
 from app.platform.serialization.strict_yaml import YamlDocument, YamlInvalid
 from app.requests.run_request import LEAST_THINKING, Effort
 
@@ -59,7 +50,7 @@ class ModelFileError(OperatorError):
         super().__init__(f"RUNTALLY_MODELS_FILE: {problem}")
 
 
-def _thinking(value: object) -> Thinking:
+def _thinking(value: object) -> registry.Thinking:
     if value == "disabled" or value == "adaptive":  # noqa: PLR1714 - mypy narrows this, not a set
         return value
     if type(value) is int and value >= LEAST_THINKING:
@@ -78,7 +69,7 @@ def _pattern(value: object) -> re.Pattern[str]:
 
 
 def _is_id(name: str) -> str:
-    if not CLAUDE_ID.fullmatch(name):
+    if not registry.CLAUDE_ID.fullmatch(name):
         raise ValueError("must be the id of a Claude model, for example claude-sonnet-5-5")
     return name
 
@@ -92,9 +83,9 @@ class _Entry(BaseModel):
     id: _Id | None = None
     ids: Annotated[tuple[_Id, ...], Field(min_length=1)] | None = None
     pattern: Annotated[re.Pattern[str], PlainValidator(_pattern)] | None = None
-    thinking: Annotated[Thinking, PlainValidator(_thinking)] = "disabled"
+    thinking: Annotated[registry.Thinking, PlainValidator(_thinking)] = "disabled"
     effort: Effort | None = None
-    max_output_tokens: Annotated[int, Field(ge=1, le=_MOST_OUTPUT, strict=True)] = MAX_OUTPUT_TOKENS
+    max_output_tokens: Annotated[int, Field(ge=1, le=_MOST_OUTPUT, strict=True)] = registry.MAX_OUTPUT_TOKENS
     fallback: str | None = None
     context_window: Annotated[int, Field(ge=1, le=_LARGEST_CONTEXT, strict=True)] | None = None
 
@@ -111,13 +102,13 @@ class _Entry(BaseModel):
             raise ValueError(f"thinking needs max_output_tokens above {least}")
         return self
 
-    def entry(self) -> ModelEntry:
+    def entry(self) -> registry.ModelEntry:
         """The registry's form of this entry."""
         match = next(match for match in (self.id, self.ids, self.pattern) if match is not None)
-        options = ModelOptions(
+        options = registry.ModelOptions(
             self.thinking, self.effort, self.max_output_tokens, self.fallback, self.context_window
         )
-        return ModelEntry(match, options)
+        return registry.ModelEntry(match, options)
 
 
 class _File(BaseModel):
@@ -129,7 +120,7 @@ class _File(BaseModel):
     closed: Annotated[bool, Field(strict=True)] = False
 
 
-def read_models(path: Path) -> OperatorModels:
+def read_models(path: Path) -> registry.OperatorModels:
     """Read a models file; raises `ModelFileError`."""
     try:
         document = YamlDocument.read(path.read_bytes())
@@ -141,17 +132,17 @@ def read_models(path: Path) -> OperatorModels:
         parsed = _File.model_validate(document.value)
     except ValidationError as error:
         raise ModelFileError(document.problems(error, _File)[0]) from error
-    _check_names("aliases", parsed.aliases, taken={*ROLES, *parsed.roles})
-    _check_names("roles", parsed.roles, taken=ALIASES)
+    _check_names("aliases", parsed.aliases, taken={*registry.ROLES, *parsed.roles})
+    _check_names("roles", parsed.roles, taken=registry.ALIASES)
     entries = tuple(each.entry() for each in parsed.models)
-    return OperatorModels(parsed.aliases, parsed.roles, entries, parsed.closed)
+    return registry.OperatorModels(parsed.aliases, parsed.roles, entries, parsed.closed)
 
 
 def _check_names(section: str, names: Iterable[str], *, taken: Collection[str]) -> None:
     for name in names:
         if name in taken:
             raise _wrong((section, name), "is the name of both an alias and a role")
-        if CLAUDE_ID.fullmatch(name) or not _NAME.fullmatch(name):
+        if registry.CLAUDE_ID.fullmatch(name) or not _NAME.fullmatch(name):
             raise _wrong((section, name), "must be a name: letters, digits, . _ - and no model's id")
 
 

@@ -13,6 +13,9 @@ log = structlog.get_logger(__name__)
 
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 1.0
+AFTER_START_S = 5.0
+"""When periodic work that is not urgent begins: until then a new process answers requests."""
+
 _MOST_LOGGED = 10
 """Different failures of a job that are logged before it succeeds."""
 
@@ -20,14 +23,15 @@ Step = Callable[[], Awaitable[object]]
 Result = TypeVar("Result")
 
 
-async def forever(step: Step, every_s: float, *, name: str) -> NoReturn:
-    """Call `step` now and then every so many seconds, until cancelled.
+async def forever(step: Step, every_s: float, *, name: str, first_after_s: float = 0) -> NoReturn:
+    """Call `step` now or after `first_after_s`, and then every so many seconds, until cancelled.
 
     An exception is logged under `name` and ends only that call; one that repeats is logged once. After
     failures the pause is at least an exponential backoff. A step that waits for its work itself needs no
     pause: `every_s` is 0.
     """
     failures = _Failures(name)
+    await asyncio.sleep(first_after_s)
     while True:
         await failures.call(step)
         await asyncio.sleep(_pause_s(every_s, failures.count))

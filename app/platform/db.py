@@ -19,27 +19,11 @@ from app.ids import RunKey
 from app.platform.concurrency.pool_use import PoolUse
 from app.platform.logs.dependency import QUIET_S, DependencyLog
 from app.platform.pagination import PageRequest
+from app.platform.postgres import errors, usability
 from app.platform.postgres.connecting import DIRECT, Connector
-from app.platform.postgres.errors import (
-    READ_ONLY,
-    connecting_problem,
-    is_away,
-    is_by_values,
-    is_temporary,
-    redacted_text,
-    sqlstate_of,
-)
+from app.platform.postgres.errors import is_away
 from app.platform.postgres.notifications import Notifications
 from app.platform.postgres.passwords import PasswordNotAvailable, PasswordSource
-from app.platform.postgres.usability import (
-    MAY_WRITE,
-    NOT_WRITABLE,
-    OUTDATED,
-    PROBE,
-    SERVER,
-    UNKNOWN,
-    server_problem,
-)
 from app.platform.schema.compatibility import SchemaOutdated, SchemaUnknown
 from app.platform.schema.repository import upgrade, usable_revision
 from app.platform.serialization.stored_json import dump_json, load_json
@@ -297,7 +281,7 @@ class Database:
         """Raise `DatabaseUnavailable` if it does not respond, or a statement about its tables fails."""
         try:
             async with self.read() as reader:
-                await reader.execute(PROBE, {"number": 1})
+                await reader.execute(usability.PROBE, {"number": 1})
         except StatementFailed as error:
             raise DatabaseUnavailable.because(str(error)) from error
 
@@ -317,7 +301,7 @@ class Database:
                 async with self._direct_engine.begin() as connection:
                     return await connection.run_sync(upgrade)
         except SchemaUnknown:
-            raise self._connector.not_usable(UNKNOWN) from None
+            raise self._connector.not_usable(usability.UNKNOWN) from None
         except DatabaseUnavailable as error:
             problem = f"it cannot be migrated ({error.reason}); use the role that owns its tables"
             raise self._direct.not_usable(problem) from error
@@ -327,15 +311,15 @@ class Database:
         try:
             newer = await self.require_usable_schema()
             async with self.read() as reader:
-                may_write: bool | None = (await reader.execute(MAY_WRITE)).scalar_one()
+                may_write: bool | None = (await reader.execute(usability.MAY_WRITE)).scalar_one()
         except SchemaOutdated:
-            raise self._connector.not_usable(OUTDATED) from None
+            raise self._connector.not_usable(usability.OUTDATED) from None
         except SchemaUnknown:
-            raise self._connector.not_usable(UNKNOWN) from None
+            raise self._connector.not_usable(usability.UNKNOWN) from None
         except DatabaseUnavailable as error:
             raise self._connector.not_usable(f"it cannot be read ({error.reason})") from error
         if not may_write:
-            raise self._connector.not_usable(NOT_WRITABLE)
+            raise self._connector.not_usable(usability.NOT_WRITABLE)
         return newer
 
     async def require_usable_schema(self) -> str | None:
@@ -372,10 +356,10 @@ def _replicas_logs() -> tuple[DependencyLog, DependencyLog]:
 async def _require_usable_server(connector: Connector, engine: AsyncEngine) -> None:
     try:
         async with engine.connect() as connection:
-            server = (await connection.execute(SERVER)).one()
+            server = (await connection.execute(usability.SERVER)).one()
     except (SQLAlchemyError, OSError, ValueError, TypeError, TimeoutError) as error:
-        raise connector.not_usable(connecting_problem(error, connector.url)) from error
-    if (problem := server_problem(server)) is not None:
+        raise connector.not_usable(errors.connecting_problem(error, connector.url)) from error
+    if (problem := usability.server_problem(server)) is not None:
         raise connector.not_usable(problem)
 
 
@@ -385,13 +369,13 @@ def _translate_errors(*, writes: bool = False) -> Iterator[None]:
     try:
         yield
     except StatementError as error:
-        if (raised := _RAISED_BY.get(sqlstate_of(error) or "")) is not None:
+        if (raised := _RAISED_BY.get(errors.sqlstate_of(error) or "")) is not None:
             raise raised from None
-        text_ = redacted_text(error)
-        if is_temporary(error) or (writes and sqlstate_of(error) == READ_ONLY):
+        text_ = errors.redacted_text(error)
+        if errors.is_temporary(error) or (writes and errors.sqlstate_of(error) == errors.READ_ONLY):
             raise DatabaseUnavailable.because(text_, is_away=is_away(error)) from error
         # Without the original error, which quotes rows and parameters: the traceback is logged.
-        raise StatementFailed(text_, by_values=is_by_values(error)).with_traceback(
+        raise StatementFailed(text_, by_values=errors.is_by_values(error)).with_traceback(
             error.__traceback__
         ) from None
     except PasswordNotAvailable as error:

@@ -233,6 +233,10 @@ class _Connection(asyncio.Protocol):
             self._is_complete = True
         self._fail(httpx2.ReadError(str(exc)) if exc else httpx2.RemoteProtocolError("closed too early"))
 
+    def eof_received(self) -> None:
+        # Not only once what is still to be written was: a server that answers no more may not read either.
+        self.connection_lost(None)
+
     def pause_writing(self) -> None:
         self._is_write_paused = True
 

@@ -20,7 +20,9 @@ def _exact(value: object) -> object:
 Dollars = Annotated[Decimal, BeforeValidator(_exact), Field(max_digits=20, decimal_places=10)]
 """An exact amount; never a float."""
 
+_BELOW_ONE = "|".join(f"{'0' * zeros}[1-9][0-9]{{0,{6 - zeros}}}" for zeros in range(7))
+NOT_ZERO = rf"([1-9][0-9]{{0,9}}(\.[0-9]{{1,7}})?|0\.({_BELOW_ONE}))"
+"""Whole credits as text, also with zeros at its end; without lookahead, which not every engine has."""
 _WHOLE = {"type": "integer", "minimum": 1, "maximum": 9_999_999_999}
-_ABOVE_ZERO = {"type": "string", "pattern": r"^([1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"}
-ABOVE_ZERO: dict[str, Any] = {"anyOf": [_ABOVE_ZERO, _WHOLE]}
+ABOVE_ZERO: dict[str, Any] = {"anyOf": [{"type": "string", "pattern": f"^{NOT_ZERO}$"}, _WHOLE]}
 """The JSON schema of `Dollars` in the OpenAPI document."""

@@ -1,4 +1,4 @@
-"""RunAcceptance: accepts a planned run in one transaction: run row, turn, workspace and credit, or none."""
+"""RunAcceptance: one transaction stores a planned run with its turn, workspace and credit, or nothing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence

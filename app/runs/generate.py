@@ -4,17 +4,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Unpack
 
-from app.errors import (
-    AppError,
-    Conflict,
-    Invalid,
-    InvalidOutput,
-    NotFound,
-    PaymentRequired,
-    TimedOut,
-    TooMany,
-    Unavailable,
-)
+from app import errors
 from app.events import Step
 from app.executors.port import RunSchemas
 from app.ids import RunKey
@@ -36,91 +26,91 @@ from app.runs.service import RunService
 GRAPH = "claude_agents:generate"
 
 
-class NoMatchingObject(InvalidOutput):
+class NoMatchingObject(errors.InvalidOutput):
     """The model's answer contains no object that matches the schema."""
 
 
-class RunOutOfTime(TimedOut):
+class RunOutOfTime(errors.TimedOut):
     """The run reached its time limit or turn limit before it had an answer."""
 
 
-class RunAborted(Conflict):
+class RunAborted(errors.Conflict):
     """The run was cancelled before it had an answer."""
 
     code = "aborted"
 
 
-class RunOutOfCredit(PaymentRequired):
+class RunOutOfCredit(errors.PaymentRequired):
     """The account's credit was used up before the run had an answer."""
 
 
-class RunOutOfBudget(PaymentRequired):
+class RunOutOfBudget(errors.PaymentRequired):
     """A budget was used up before the run had an answer."""
 
     code = "budget_reached"
 
 
-class RunRateLimited(TooMany):
+class RunRateLimited(errors.TooMany):
     """The run reached its budget, or the model's provider limits the request rate; try again later."""
 
 
-class ProviderUnavailable(Unavailable):
+class ProviderUnavailable(errors.Unavailable):
     """The model's provider is unavailable; try again later."""
 
     code = "provider_unavailable"
 
 
-class ToolServerUnavailable(Unavailable):
+class ToolServerUnavailable(errors.Unavailable):
     """A tool server that the run needs is unavailable; try again later."""
 
     code = "tool_server_unavailable"
 
 
-class ProviderRefused(Unavailable):
+class ProviderRefused(errors.Unavailable):
     """The model's provider refuses this server's calls; its operator must act."""
 
     code = "provider_refused"
 
 
-class AgentUnavailable(Unavailable):
+class AgentUnavailable(errors.Unavailable):
     """The agent's program failed on this server; try again later."""
 
     code = "agent_unavailable"
 
 
-class RefusedByProvider(Invalid):
+class RefusedByProvider(errors.Invalid):
     """The model's provider rejected the request as invalid."""
 
 
-class ModelRefused(Invalid):
+class ModelRefused(errors.Invalid):
     """The model refuses to answer this."""
 
     code = "refused"
 
 
-class AnswerTooLong(Invalid):
+class AnswerTooLong(errors.Invalid):
     """The answer is longer than a message of the model may be."""
 
     code = "length"
 
 
-class ContextFull(Invalid):
+class ContextFull(errors.Invalid):
     """The prompt and the answer are longer than the context of the model."""
 
     code = "context"
 
 
-class IncompleteText(InvalidOutput):
+class IncompleteText(errors.InvalidOutput):
     """The model's answer is empty, or broke off."""
 
 
-class GenerationFailed(AppError):
+class GenerationFailed(errors.AppError):
     """The run ended without an answer."""
 
 
-FAILURES: dict[ErrorCode, type[AppError]] = {
+FAILURES: dict[ErrorCode, type[errors.AppError]] = {
     "invalid_request": RefusedByProvider,
-    "not_found": NotFound,
+    "not_found": errors.NotFound,
     "timeout": RunOutOfTime,
     "aborted": RunAborted,
     "rate_limit": RunRateLimited,

@@ -1,4 +1,4 @@
-"""RunSupervisor: the runs that this process executes."""
+"""RunSupervisor: the tasks of all runs that this process executes; what happens in one is in `worker`."""
 
 import asyncio
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""RunWorker: executes one run to its end, independent of its readers."""
+"""RunWorker: executes one run from its first to its last event, independent of its readers."""
 
 import asyncio
 import time
@@ -16,20 +16,8 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.conversations.cuts.unseen_answers import leave_out_unseen
 from app.errors import AppError, Unavailable
 from app.events import MeterReport, Queued, RunStarted, RunWarning, Status
+from app.executors import port
 from app.executors.control import RunControl
-from app.executors.port import (
-    ABORTED,
-    FIRST_ATTEMPT,
-    INTERNAL,
-    NO_DATABASE,
-    AgentFailed,
-    ExecutionFailed,
-    GraphExecutor,
-    RunContext,
-    RunOutcome,
-    RunParked,
-    RunPlan,
-)
 from app.executors.tools.sessions import RunSession
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
@@ -76,7 +64,7 @@ _FLUSH_S = 0.5
 class _FinishedRun:
     """A run that has ended and is to be stored."""
 
-    plan: RunPlan
+    plan: port.RunPlan
     control: RunControl
     final: GraphFinal
     report: MeterReport | None
@@ -88,7 +76,7 @@ class _FinishedRun:
     evidence: EvidenceRecorder
     repeats: bool
     """Whether it begins another attempt instead."""
-    parked: RunParked | None
+    parked: port.RunParked | None
     """With what it waits instead."""
     _failures: set[str] = field(default_factory=set)
 
@@ -125,9 +113,9 @@ class RunWorker:
     """Executes runs: the only place that decides how a run ended."""
 
     database: Database
-    executor: GraphExecutor
+    executor: port.GraphExecutor
     event_log: EventLog
-    complete: Callable[[GraphRunRequest, RunPlan], Awaitable[GraphRunRequest]]
+    complete: Callable[[GraphRunRequest, port.RunPlan], Awaitable[GraphRunRequest]]
     """Adds to a request what the runs before have left to pass on."""
     receipts: ReceiptQueue
     ledger: CreditLedger
@@ -142,7 +130,7 @@ class RunWorker:
 
     async def execute(
         self,
-        plan: RunPlan,
+        plan: port.RunPlan,
         request: GraphRunRequest,
         control: RunControl,
         *,
@@ -165,14 +153,14 @@ class RunWorker:
         events = TimedEvents(output, self.metrics.attempt(plan.spec.id))
         self.receipts.count_charges(plan.run)
         session = RunSession(self.extensions.hooks, plan)
-        context = RunContext(*(plan, control, events, self.lease, trace), evidence.keep, self.extensions)
+        context = port.RunContext(*(plan, control, events, self.lease, trace), evidence.keep, self.extensions)
         began, repeats, parked = time.monotonic(), False, None
         try:
             await self._start(plan, control, publisher)
             request = await self.complete(request, plan)
             await session.start()
             parked = await self._run(request, context, publisher)
-        except ExecutionFailed as error:
+        except port.ExecutionFailed as error:
             repeats = self._repeats(error, plan, control)
             output.outcome, output.budget = error.outcome, error.budget
         except Exception as error:  # noqa: BLE001 - a failed run must not end other runs
@@ -196,14 +184,14 @@ class RunWorker:
             stored = await self._finish(finished, entries)
         return finished.final if isinstance(stored, datetime) else None
 
-    async def _start(self, plan: RunPlan, control: RunControl, publisher: RunEventPublisher) -> None:
+    async def _start(self, plan: port.RunPlan, control: RunControl, publisher: RunEventPublisher) -> None:
         await publisher.resume()
         if plan.queued_position is not None:
             # Readers may have it already, from the run's row.
             at = None if plan.accepted_at is None else milliseconds(plan.accepted_at)
             await publisher.publish(Queued(position=plan.queued_position), at=at)
         if control.stop.is_set():
-            raise ExecutionFailed(*ABORTED)
+            raise port.ExecutionFailed(*port.ABORTED)
         if plan.shown_answer is not None and plan.conversation is not None:
             await leave_out_unseen(self.database, plan.conversation.transcript, plan.shown_answer)
         if plan.parked is not None:
@@ -225,33 +213,33 @@ class RunWorker:
             await publisher.publish_once(warning)
 
     async def _run(
-        self, request: GraphRunRequest, context: RunContext, publisher: RunEventPublisher
-    ) -> RunParked | None:
+        self, request: GraphRunRequest, context: port.RunContext, publisher: RunEventPublisher
+    ) -> port.RunParked | None:
         """Execute the run until it has ended, or is parked."""
         try:
             await self.executor.run(request, context)
-        except RunParked as parked:
+        except port.RunParked as parked:
             await publisher.publish(Status(phase="waiting", label="Waiting for an answer"))
             return parked
         return None
 
-    def _repeats(self, error: ExecutionFailed, plan: RunPlan, control: RunControl) -> bool:
+    def _repeats(self, error: port.ExecutionFailed, plan: port.RunPlan, control: RunControl) -> bool:
         """Whether a run whose agent failed is executed again: once, if no client can tell."""
-        if not isinstance(error, AgentFailed):
+        if not isinstance(error, port.AgentFailed):
             return False
         self.metrics.agent_failed(error.failure)
         is_untouched = not control.stop.is_set() and not control.inbox.pending()
-        return error.is_silent and is_untouched and plan.attempt == FIRST_ATTEMPT
+        return error.is_silent and is_untouched and plan.attempt == port.FIRST_ATTEMPT
 
     def _finished(
         self,
-        context: RunContext,
+        context: port.RunContext,
         output: RunOutput,
         evidence: EvidenceRecorder,
         *,
         began: float,
         repeats: bool,
-        parked: RunParked | None,
+        parked: port.RunParked | None,
     ) -> _FinishedRun:
         plan, control, trace = context.plan, context.control, context.trace
         final, duration = output.final(), timedelta(seconds=time.monotonic() - began)
@@ -325,7 +313,7 @@ class RunWorker:
         """Store the end of a run; returns when it has ended, None if it is at another attempt."""
         run, attempt, evidence = finished.run, finished.attempt, finished.evidence
         is_debited, skills = not self.receipts.receipts_of(run), finished.plan.skills
-        is_one_statement = is_debited and attempt == FIRST_ATTEMPT
+        is_one_statement = is_debited and attempt == port.FIRST_ATTEMPT
         async with self.database.write() if is_one_statement else self.database.transaction() as tx:
             rows = await self._rows(tx, finished, entries)
             values = finish_values(attempt, finished.final, finished.report, skills=skills, events=rows)
@@ -343,14 +331,14 @@ class RunWorker:
         self, tx: Transaction, finished: _FinishedRun, entries: Sequence[LogEntry]
     ) -> Sequence[StoredEvents]:
         """What is to be stored of the events: without those that were stored when it was parked."""
-        if finished.attempt > FIRST_ATTEMPT:
+        if finished.attempt > port.FIRST_ATTEMPT:
             entries = await unstored_entries(tx, finished.run, entries)
         if finished.output_bytes <= _FEW_BYTES:
             return encode_events(entries)
         return await asyncio.to_thread(encode_events, entries)
 
     async def _park(
-        self, tx: Transaction, finished: _FinishedRun, parked: RunParked, rows: Sequence[StoredEvents]
+        self, tx: Transaction, finished: _FinishedRun, parked: port.RunParked, rows: Sequence[StoredEvents]
     ) -> bool:
         """Let the run wait in no process, and release its credit; False if it is at another attempt."""
         run, control = finished.run, finished.control
@@ -374,18 +362,18 @@ class RunWorker:
         return is_parked
 
 
-def _outcome_of(error: Exception) -> RunOutcome:
+def _outcome_of(error: Exception) -> port.RunOutcome:
     """How a run ended that its executor did not end; logs why."""
     match error:
         case DatabaseUnavailable():
             log.warning("run.database_unavailable")
-            return NO_DATABASE
+            return port.NO_DATABASE
         case AttemptOver() | WriterFenced():
             # Found out again, and logged, when the run is stored.
-            return ABORTED
+            return port.ABORTED
         case _:
             log.error("run.crashed", exc_info=error)
-            return INTERNAL
+            return port.INTERNAL
 
 
 def _log_failure(finished: _FinishedRun, error: Exception) -> None:

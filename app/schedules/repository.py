@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Text, and_, bindparam, cast, delete, func, select, text, update
+from sqlalchemy import ColumnElement, Text, and_, bindparam, cast, delete, func, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -33,14 +33,6 @@ _OTHERS = [*_TIMING, "overlap", "catch_up_s", *_SUMMARY, "deployment"]
 SCHEDULE_COLUMNS = [schedules.c[name] for name in (*_PLAIN, *_OTHERS)]
 _DUE = [schedule_runs.c[field.name] for field in fields(ScheduledRun)]
 _REQUEST = cast(bindparam("request_text", type_=Text), Json)
-
-
-async def lock_account(tx: Transaction, account_id: AccountId) -> None:
-    """Serialize the creation of this account's schedules until the transaction ends."""
-    await tx.execute(
-        text("SELECT pg_advisory_xact_lock(hashtextextended('runtally.schedules.' || :account, 0))"),
-        {"account": str(account_id)},
-    )
 
 
 async def count_schedules(reader: Reader, account_id: AccountId) -> int:

@@ -10,35 +10,13 @@ from app.ids import AccountId, ApiKeyId, new_uuid
 from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
+from app.platform.postgres.statements import serialize
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
 from app.requests.run_request import GraphRunRequest
+from app.schedules import records, repository
 from app.schedules.firing.agenda import take_due_times
 from app.schedules.firing.service import ScheduleFiring
-from app.schedules.records import (
-    Deployment,
-    NewSchedule,
-    Schedule,
-    ScheduledRun,
-    ScheduleTerms,
-    StoredRequest,
-)
-from app.schedules.repository import (
-    columns_of,
-    count_schedules,
-    delete_schedule,
-    delete_schedules_for,
-    due_times,
-    find_schedule,
-    insert_schedule,
-    lock_account,
-    lock_named,
-    newest_schedules,
-    pause_schedule,
-    requests_for,
-    stored_request,
-    update_schedule,
-)
 from app.schedules.requests import ScheduledRequests
 
 
@@ -77,13 +55,13 @@ class ScheduleOrder:
     """A request to create a schedule."""
 
     schedule_id: str | None
-    terms: ScheduleTerms
+    terms: records.ScheduleTerms
     request: GraphRunRequest
     paused: bool
-    deployment: Deployment | None = None
+    deployment: records.Deployment | None = None
 
 
-ChangeTerms = Callable[[ScheduleTerms], ScheduleTerms]
+ChangeTerms = Callable[[records.ScheduleTerms], records.ScheduleTerms]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +82,7 @@ class ScheduleService:
     # Their requests may be large: more at once would leave the database no time for anything else.
     _stores: FairSemaphore = field(default_factory=lambda: FairSemaphore(2), init=False)
 
-    async def create(self, caller: Principal, order: ScheduleOrder) -> Schedule:
+    async def create(self, caller: Principal, order: ScheduleOrder) -> records.Schedule:
         """Create a schedule, or return the one that the same request has created.
 
         Raises `ScheduleIdTaken`, `ScopeMissing` if that would show what other keys created,
@@ -119,7 +97,7 @@ class ScheduleService:
         now = await self.firing.read_time()
         order.terms.timing.check(now)
         request = await self.requests.prepare(caller, order.request)
-        new = NewSchedule(
+        new = records.NewSchedule(
             id=new_uuid(),
             account_id=caller.account_id,
             schedule_id=schedule_id,
@@ -137,22 +115,24 @@ class ScheduleService:
             return created
         return _joined(await self.get(caller, schedule_id), creation_hash, caller)
 
-    async def list_schedules(self, caller: Principal, page: PageRequest) -> tuple[list[Schedule], str | None]:
+    async def list_schedules(
+        self, caller: Principal, page: PageRequest
+    ) -> tuple[list[records.Schedule], str | None]:
         """A page of the account's schedules, newest first, and the cursor of the next page."""
         async with self.database.read() as reader:
-            found = await newest_schedules(reader, caller.account_id, page)
+            found = await repository.newest_schedules(reader, caller.account_id, page)
         return page.cut(found, lambda schedule: (schedule.created_at, schedule.schedule_id))
 
     async def requests_for(self, account_id: AccountId, end_user: str) -> list[str]:
         """The requests of the schedules whose runs are for an end user, as JSON."""
         async with self.database.read() as reader:
-            return await requests_for(reader, account_id, end_user)
+            return await repository.requests_for(reader, account_id, end_user)
 
     async def delete_for(self, tx: Transaction, account_id: AccountId, end_user: str) -> None:
         """Delete the schedules whose runs are for an end user, with their history."""
-        await delete_schedules_for(tx, account_id, end_user)
+        await repository.delete_schedules_for(tx, account_id, end_user)
 
-    async def get(self, caller: Principal, schedule_id: str) -> Schedule:
+    async def get(self, caller: Principal, schedule_id: str) -> records.Schedule:
         """One schedule; raises `ScheduleNotFound`."""
         if (schedule := await self._find(caller, schedule_id)) is None:
             raise ScheduleNotFound
@@ -160,11 +140,11 @@ class ScheduleService:
 
     async def history(
         self, caller: Principal, schedule_id: str, page: PageRequest
-    ) -> tuple[list[ScheduledRun], str | None]:
+    ) -> tuple[list[records.ScheduledRun], str | None]:
         """Its due times, newest first, and the cursor of the next page; raises `ScheduleNotFound`."""
         schedule = await self.get(caller, schedule_id)
         async with self.database.read() as reader:
-            found = await due_times(reader, schedule.id, page)
+            found = await repository.due_times(reader, schedule.id, page)
         return page.cut(found, lambda due: (due.due_at, due.run_id))
 
     async def change(
@@ -174,8 +154,8 @@ class ScheduleService:
         change: ChangeTerms,
         *,
         request: GraphRunRequest | None = None,
-        deployment: Callable[[Deployment], Deployment] | None = None,
-    ) -> Schedule:
+        deployment: Callable[[records.Deployment], records.Deployment] | None = None,
+    ) -> records.Schedule:
         """Change a schedule; `change` gets its current terms. What has become due by now stays due.
 
         `deployment` changes what a deployment has besides. Raises `ScheduleNotFound`, `ScopeMissing`,
@@ -198,7 +178,7 @@ class ScheduleService:
                     raise ScheduleOfDeployment
                 if stored is not None:
                     await self.storage.require_room(tx, caller.account_id, _growth(schedule, stored))
-                changed: dict[str, Any] = columns_of(terms)
+                changed: dict[str, Any] = repository.columns_of(terms)
                 if schedule.deployment is not None and deployment is not None:
                     changed["deployment"] = deployment(schedule.deployment).stored()
                 if terms.timing != schedule.terms.timing:
@@ -207,9 +187,9 @@ class ScheduleService:
                         await take_due_times(tx, schedule, now)
                     next_at = None if schedule.paused else terms.timing.next_after(now)
                     changed |= {"next_at": next_at, "aligned_at": now}
-                return await update_schedule(tx, schedule.id, changed, request=stored)
+                return await repository.update_schedule(tx, schedule.id, changed, request=stored)
 
-    async def pause(self, caller: Principal, schedule_id: str) -> Schedule:
+    async def pause(self, caller: Principal, schedule_id: str) -> records.Schedule:
         """Start no run at its due times; one that is paused already stays as it is.
 
         Raises `ScheduleNotFound`, `ScopeMissing`.
@@ -219,9 +199,9 @@ class ScheduleService:
             schedule = await _lock(tx, caller, schedule_id)
             if schedule.paused:
                 return schedule
-            return await pause_schedule(tx, schedule.id, "by_request", now=now)
+            return await repository.pause_schedule(tx, schedule.id, "by_request", now=now)
 
-    async def resume(self, caller: Principal, schedule_id: str) -> Schedule:
+    async def resume(self, caller: Principal, schedule_id: str) -> records.Schedule:
         """Go on with the next due time; one that is not paused stays as it is.
 
         If the key of the schedule was revoked, it is that of the caller from now on. Raises
@@ -245,9 +225,9 @@ class ScheduleService:
                 "next_at": schedule.terms.timing.next_after(now),
                 "aligned_at": now,
             }
-            return await update_schedule(tx, schedule.id, values)
+            return await repository.update_schedule(tx, schedule.id, values)
 
-    async def trigger(self, caller: Principal, schedule_id: str) -> ScheduledRun:
+    async def trigger(self, caller: Principal, schedule_id: str) -> records.ScheduledRun:
         """Start a run now, as if the schedule were due, also if it is paused.
 
         Raises `ScheduleNotFound`, `ScopeMissing`, `DeploymentArchived`.
@@ -260,7 +240,7 @@ class ScheduleService:
             raise ScheduleNotFound
         return due
 
-    async def archive(self, caller: Principal, schedule_id: str) -> Schedule:
+    async def archive(self, caller: Principal, schedule_id: str) -> records.Schedule:
         """Pause a deployment for good; one that is archived stays as it is. Raises as `pause` does."""
         now = await self.firing.read_time()
         async with self.database.transaction() as tx:
@@ -268,44 +248,44 @@ class ScheduleService:
             if schedule.deployment is None or schedule.archived_at is not None:
                 return schedule
             if not schedule.paused:
-                await pause_schedule(tx, schedule.id, "by_request", now=now)
+                await repository.pause_schedule(tx, schedule.id, "by_request", now=now)
             archived = schedule.deployment.model_copy(update={"archived_at": now, "updated_at": now})
-            return await update_schedule(tx, schedule.id, {"deployment": archived.stored()})
+            return await repository.update_schedule(tx, schedule.id, {"deployment": archived.stored()})
 
     async def delete(self, caller: Principal, schedule_id: str) -> None:
         """Delete a schedule and its history; its runs stay. Raises `ScheduleNotFound`, `ScopeMissing`."""
         async with self.database.transaction() as tx:
             schedule = await _lock(tx, caller, schedule_id)
-            await delete_schedule(tx, schedule.id)
+            await repository.delete_schedule(tx, schedule.id)
 
-    async def _insert(self, new: NewSchedule, now: datetime) -> Schedule | None:
+    async def _insert(self, new: records.NewSchedule, now: datetime) -> records.Schedule | None:
         """Store a schedule; None if its id was taken meanwhile."""
         async with self.database.transaction() as tx:
             await self.require_active_key(tx, new.api_key_id)
-            await lock_account(tx, new.account_id)
-            if await find_schedule(tx, new.account_id, new.schedule_id) is not None:
+            await serialize(tx, "schedules", new.account_id)
+            if await repository.find_schedule(tx, new.account_id, new.schedule_id) is not None:
                 return None
-            if await count_schedules(tx, new.account_id) >= self.max_per_account:
+            if await repository.count_schedules(tx, new.account_id) >= self.max_per_account:
                 raise TooManySchedules
             await self.storage.require_room(tx, new.account_id, len(new.request.text))
-            return await insert_schedule(tx, new, now=now)
+            return await repository.insert_schedule(tx, new, now=now)
 
-    async def _find(self, caller: Principal, schedule_id: str) -> Schedule | None:
+    async def _find(self, caller: Principal, schedule_id: str) -> records.Schedule | None:
         async with self.database.read() as reader:
-            return await find_schedule(reader, caller.account_id, schedule_id)
+            return await repository.find_schedule(reader, caller.account_id, schedule_id)
 
-    async def _require_startable(self, schedule: Schedule, caller: Principal) -> None:
+    async def _require_startable(self, schedule: records.Schedule, caller: Principal) -> None:
         """Raise unless a caller whose graphs or models are restricted could start its run."""
         is_restricted = caller.terms.graphs is not None or caller.terms.models is not None
         if not is_restricted or schedule.api_key_id == caller.api_key_id:
             return
         async with self.database.read() as reader:
-            text = await stored_request(reader, schedule.id)
+            text = await repository.stored_request(reader, schedule.id)
         if text is None:
             raise ScheduleNotFound
         await self.requests.check(caller, text)
 
-    async def _owner(self, schedule: Schedule, caller: Principal) -> Principal:
+    async def _owner(self, schedule: records.Schedule, caller: Principal) -> Principal:
         """The holder of the schedule's key, or the caller if that key is revoked."""
         try:
             return await self.find_principal(schedule.api_key_id)
@@ -313,22 +293,22 @@ class ScheduleService:
             return caller
 
 
-async def _lock(tx: Transaction, caller: Principal, schedule_id: str) -> Schedule:
-    schedule = await lock_named(tx, caller.account_id, schedule_id)
+async def _lock(tx: Transaction, caller: Principal, schedule_id: str) -> records.Schedule:
+    schedule = await repository.lock_named(tx, caller.account_id, schedule_id)
     if schedule is None:
         raise ScheduleNotFound
     caller.require_reading(schedule.api_key_id)
     return schedule
 
 
-def _live(schedule: Schedule) -> Schedule:
+def _live(schedule: records.Schedule) -> records.Schedule:
     """The schedule, unless it is archived."""
     if schedule.archived_at is not None:
         raise DeploymentArchived
     return schedule
 
 
-def _joined(schedule: Schedule, creation_hash: bytes, caller: Principal) -> Schedule:
+def _joined(schedule: records.Schedule, creation_hash: bytes, caller: Principal) -> records.Schedule:
     # First, because whether the requests are equal reveals something about the existing one.
     caller.require_reading(schedule.api_key_id)
     if schedule.creation_hash != creation_hash:
@@ -336,5 +316,5 @@ def _joined(schedule: Schedule, creation_hash: bytes, caller: Principal) -> Sche
     return schedule
 
 
-def _growth(schedule: Schedule, stored: StoredRequest) -> int:
+def _growth(schedule: records.Schedule, stored: records.StoredRequest) -> int:
     return max(0, len(stored.text) - schedule.bytes)

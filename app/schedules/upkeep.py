@@ -7,7 +7,7 @@ from datetime import timedelta
 import structlog
 
 from app.ids import ApiKeyId
-from app.platform.background import forever
+from app.platform.background import AFTER_START_S, forever
 from app.platform.db import Database
 from app.schedules.firing.repository import delete_old_due_times
 from app.schedules.repository import keys_in_use, lock_schedules_of, pause_schedule
@@ -29,7 +29,7 @@ class ScheduleUpkeep:
 
     async def work(self) -> None:
         """Go on until cancelled."""
-        await forever(self._sweep, _INTERVAL_S, name="schedules.upkeep")
+        await forever(self._sweep, _INTERVAL_S, name="schedules.upkeep", first_after_s=AFTER_START_S)
 
     async def pause_revoked(self) -> None:
         """Pause the schedules of revoked keys, those too that are not due for a long time."""

@@ -9,15 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from app.platform.server.loopback import (
-    DropConnection,
-    Receive,
-    Scope,
-    Send,
-    read_body,
-    serve_on_loopback,
-    wait_for_disconnect,
-)
+from app.platform.server import loopback
 from app.simulator import wire
 from app.simulator.compression import Compressor
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
@@ -63,16 +55,16 @@ class Simulator:
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self.url = await self._stack.enter_async_context(serve_on_loopback(self.handle))
+        self.url = await self._stack.enter_async_context(loopback.serve_on_loopback(self.handle))
         return self
 
     async def __aexit__(self, *_error: object) -> None:
         """Stop listening; open responses are cut off."""
         await self._stack.aclose()
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: loopback.Scope, receive: loopback.Receive, send: loopback.Send) -> None:
         """Answer a request."""
-        body = await read_body(receive)
+        body = await loopback.read_body(receive)
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         path, method = scope["path"], scope["method"]
         if self.accepted_keys is not None and headers.get("x-api-key") not in self.accepted_keys:
@@ -96,7 +88,7 @@ class Simulator:
         """Note what is sent."""
         self.sent.append(message)
 
-    async def _respond(self, request: ApiRequest, receive: Receive, send: Send) -> None:
+    async def _respond(self, request: ApiRequest, receive: loopback.Receive, send: loopback.Send) -> None:
         answer = await _call_responder(self.responder, request)
         if isinstance(answer, HttpError):
             await send_error(send, answer)
@@ -119,7 +111,7 @@ async def _stream(
     reply: Reply,
     events: list[dict[str, Any]],
     sent: RecordedMessage,
-    send: Send,
+    send: loopback.Send,
 ) -> None:
     compressor = Compressor(reply.encoding)
     await send(_start(200, "text/event-stream", _headers_of(reply)))
@@ -128,7 +120,7 @@ async def _stream(
             reply.hold.reached.set()
             await reply.hold.until.wait()
         if reply.cut_after == index:
-            raise DropConnection
+            raise loopback.DropConnection
         if reply.error_after is not None and reply.error_after[0] == index:
             failure = HttpError(500, reply.error_after[1])
             await send(_chunk(compressor.compress(wire.sse(wire.error(failure)))))
@@ -144,7 +136,7 @@ async def _stream(
     await send({"type": "http.response.body", "body": compressor.finish()})
 
 
-async def _send_whole(reply: Reply, message: dict[str, Any], send: Send) -> None:
+async def _send_whole(reply: Reply, message: dict[str, Any], send: loopback.Send) -> None:
     compressor = Compressor(reply.encoding)
     body = compressor.compress(json.dumps(message).encode()) + compressor.finish()
     await send(_start(200, "application/json", _headers_of(reply)))
@@ -157,12 +149,12 @@ def _headers_of(reply: Reply) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def _until_disconnected(receive: Receive, sent: RecordedMessage) -> AsyncIterator[None]:
+async def _until_disconnected(receive: loopback.Receive, sent: RecordedMessage) -> AsyncIterator[None]:
     """Stop generating when the client disconnects, as the API does."""
     sending = asyncio.current_task()
 
     async def watch() -> None:
-        await wait_for_disconnect(receive)
+        await loopback.wait_for_disconnect(receive)
         sent.disconnected = True
         if sending is not None:
             sending.cancel()
@@ -182,13 +174,13 @@ async def _call_responder(responder: Responder, request: ApiRequest) -> Answer:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-async def send_error(send: Send, failure: HttpError) -> None:
+async def send_error(send: loopback.Send, failure: HttpError) -> None:
     """Send an error of the API."""
     await send_json(send, failure.status, wire.error(failure), failure.headers)
 
 
 async def send_json(
-    send: Send,
+    send: loopback.Send,
     status: int,
     content: dict[str, Any],
     headers: dict[str, str] | None = None,

@@ -4,18 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from app.simulator.script import (
-    Block,
-    Compaction,
-    HttpError,
-    Reply,
-    ServerToolResult,
-    ServerToolUse,
-    Text,
-    Thinking,
-    ToolUse,
-    text_of,
-)
+from app.simulator import script
 
 TOKENS_PER_MESSAGE = 7
 
@@ -25,7 +14,7 @@ JSON_PIECE = 12
 MOST_PIECES = 5000
 
 
-def events(reply: Reply, *, model: str) -> list[dict[str, Any]]:
+def events(reply: script.Reply, *, model: str) -> list[dict[str, Any]]:
     """The events of a streamed answer, in order."""
     started = {**message(reply, model=model), "content": [], "stop_reason": None, "usage": reply.usage}
     found: list[dict[str, Any]] = [{"type": "message_start", "message": started}, {"type": "ping"}]
@@ -37,7 +26,7 @@ def events(reply: Reply, *, model: str) -> list[dict[str, Any]]:
     return found
 
 
-def message(reply: Reply, *, model: str) -> dict[str, Any]:
+def message(reply: script.Reply, *, model: str) -> dict[str, Any]:
     """The answer as one object."""
     content = [_content(index, block, reply) for index, block in enumerate(reply.blocks)]
     return {
@@ -52,20 +41,20 @@ def message(reply: Reply, *, model: str) -> dict[str, Any]:
     }
 
 
-def error(failure: HttpError) -> dict[str, Any]:
+def error(failure: script.HttpError) -> dict[str, Any]:
     """An error answer's body."""
     details = {} if failure.details is None else {"details": failure.details}
     return {"type": "error", "error": {"type": failure.type, "message": failure.message, **details}}
 
 
-def stop_reason(reply: Reply) -> str:
+def stop_reason(reply: script.Reply) -> str:
     """Why the model stopped."""
     if reply.stop_reason is not None:
         return reply.stop_reason
     match reply.blocks[-1] if reply.blocks else None:
-        case ToolUse():
+        case script.ToolUse():
             return "tool_use"
-        case Compaction():
+        case script.Compaction():
             return "compaction"
         case _:
             return "end_turn"
@@ -88,7 +77,7 @@ def _is_message(message: Any) -> bool:
 
 def count_tokens(request: dict[str, Any]) -> int:
     """The number of tokens of a request: one per word, and a few per message."""
-    texts = [text_of(message["content"]) for message in request["messages"]]
+    texts = [script.text_of(message["content"]) for message in request["messages"]]
     return sum(TOKENS_PER_MESSAGE + len(text.split()) for text in texts)
 
 
@@ -102,7 +91,7 @@ def sse(event: dict[str, Any]) -> bytes:
     return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 
 
-def _block_events(index: int, block: Block, reply: Reply) -> Iterator[dict[str, Any]]:
+def _block_events(index: int, block: script.Block, reply: script.Reply) -> Iterator[dict[str, Any]]:
     empty = _content(index, _emptied(block), reply)
     yield {"type": "content_block_start", "index": index, "content_block": empty}
     for delta in _deltas(block):
@@ -110,39 +99,39 @@ def _block_events(index: int, block: Block, reply: Reply) -> Iterator[dict[str, 
     yield {"type": "content_block_stop", "index": index}
 
 
-def _emptied(block: Block) -> Block:
+def _emptied(block: script.Block) -> script.Block:
     match block:
-        case Text():
-            return Text("")
-        case Thinking():
-            return Thinking("", signature="")
-        case ToolUse():
-            return ToolUse(block.name, {}, block.id)
-        case Compaction():
-            return Compaction(None)
-        case ServerToolUse():
-            return ServerToolUse(block.name, {}, block.id)
-        case ServerToolResult():
+        case script.Text():
+            return script.Text("")
+        case script.Thinking():
+            return script.Thinking("", signature="")
+        case script.ToolUse():
+            return script.ToolUse(block.name, {}, block.id)
+        case script.Compaction():
+            return script.Compaction(None)
+        case script.ServerToolUse():
+            return script.ServerToolUse(block.name, {}, block.id)
+        case script.ServerToolResult():
             # The API sends it whole.
             return block
 
 
-def _deltas(block: Block) -> Iterator[dict[str, Any]]:
+def _deltas(block: script.Block) -> Iterator[dict[str, Any]]:
     match block:
-        case Text():
+        case script.Text():
             yield from ({"type": "text_delta", "text": piece} for piece in block.pieces)
             yield from ({"type": "citations_delta", "citation": each} for each in block.citations)
-        case Thinking():
-            pieces = Text(block.thinking).pieces
+        case script.Thinking():
+            pieces = script.Text(block.thinking).pieces
             yield from ({"type": "thinking_delta", "thinking": piece} for piece in pieces)
             yield {"type": "signature_delta", "signature": block.signature}
-        case ToolUse():
+        case script.ToolUse():
             yield from _input_deltas(json.dumps(block.input) if block.raw is None else block.raw)
-        case ServerToolUse():
+        case script.ServerToolUse():
             yield from _input_deltas(json.dumps(block.input))
-        case Compaction():
+        case script.Compaction():
             yield {"type": "compaction_delta", "content": block.content}
-        case ServerToolResult():
+        case script.ServerToolResult():
             return
 
 
@@ -152,19 +141,19 @@ def _input_deltas(text: str) -> Iterator[dict[str, Any]]:
         yield {"type": "input_json_delta", "partial_json": text[start : start + length]}
 
 
-def _content(index: int, block: Block, reply: Reply) -> dict[str, Any]:
+def _content(index: int, block: script.Block, reply: script.Reply) -> dict[str, Any]:
     match block:
-        case Text():
+        case script.Text():
             cited = {"citations": list(block.citations)} if block.citations else {}
             return {"type": "text", "text": block.text, **cited}
-        case Thinking():
+        case script.Thinking():
             return {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
-        case ToolUse():
+        case script.ToolUse():
             call_id = block.id or f"toolu_{reply.message_id.removeprefix('msg_')}_{index}"
             return {"type": "tool_use", "id": call_id, "name": block.name, "input": block.input}
-        case Compaction():
+        case script.Compaction():
             return {"type": "compaction", "content": block.content}
-        case ServerToolUse():
+        case script.ServerToolUse():
             return {"type": "server_tool_use", "id": block.id, "name": block.name, "input": block.input}
-        case ServerToolResult():
+        case script.ServerToolResult():
             return {"type": block.kind, "tool_use_id": block.tool_use_id, "content": block.content}

@@ -1,12 +1,15 @@
 // The shell of all pages: session, sign-in form, navigation.
 
 /** @import { Html } from "./html.js" */
+/** @import { SessionResponse } from "./session.js" */
 
 import { ApiError, apiPath, apiUrl, get, onSignedOut, post, remove } from "./api.js";
 import { html, render, useEffect, useRef, useState } from "./html.js";
 import { locale, t, tIfKnown } from "./languages.js";
+import { closeOnEscape } from "./parts/escape.js";
 import { LanguageChoice } from "./parts/language_choice.js";
 import { NoticeButton } from "./parts/notices.js";
+import { session } from "./session.js";
 
 /** Reached by a link alone. */
 const DEVICE = "device";
@@ -23,7 +26,6 @@ const NOTICES = ["chat", "approvals"];
 const OF_ADMIN = ["metrics:read", "keys:write", "budgets:write"];
 const BROWSER_SESSION = apiPath("/v1/browser-session");
 
-/** @typedef {Schemas["BrowserSessionResponse"]} SessionResponse */
 /** @typedef {SessionResponse & {may: (scope: string) => boolean}} Session */
 /** @typedef {{name: "chat" | "approvals" | "billing" | "console" | "device", Page: (props: {who: Session}) => Html}} PageProps */
 
@@ -45,10 +47,10 @@ function Shell({ name, Page }) {
   const [notice, setNotice] = useState(problemOfSignIn);
   const [unreachable, setUnreachable] = useState(false);
 
-  const loadSession = async () => {
+  const load = async (/** @type {Promise<SessionResponse | null>} */ requested) => {
     setUnreachable(false);
     try {
-      setWho(known(await get(BROWSER_SESSION)));
+      setWho(known(await requested));
     } catch {
       setUnreachable(true);
     }
@@ -71,11 +73,17 @@ function Shell({ name, Page }) {
       setNotice(t("session-ended"));
       setWho(null);
     });
-    loadSession();
+    load(session);
   }, []);
 
-  if (unreachable) return html`<${Unreachable} retry=${loadSession} />`;
-  if (who === UNKNOWN) return html`<p class="waiting" role="status">${t("loading")}</p>`;
+  if (unreachable) return html`<${Unreachable} retry=${() => load(get(BROWSER_SESSION))} />`;
+  // The page's file has this bar as well: it is what is painted first.
+  if (who === UNKNOWN) {
+    return html`
+      <header class="top"><${Brand} /></header>
+      <p class="waiting" role="status">${t("loading")}</p>
+    `;
+  }
   const onSignIn = (/** @type {SessionResponse} */ found) => {
     setNotice("");
     setWho(known(found));
@@ -123,11 +131,15 @@ function NotOpen() {
   `;
 }
 
+function Brand() {
+  return html`<span class="brand"><img src="./assets/icon.svg" alt="" width="22" height="22" />Runtally</span>`;
+}
+
 /** @param {{name: string, who: Session, signOut: () => void}} props */
 function TopBar({ name, who, signOut }) {
   return html`
     <header class="top">
-      <span class="brand"><img src="./assets/icon.svg" alt="" width="22" height="22" />Runtally</span>
+      <${Brand} />
       <nav aria-label=${t("pages")}>
         ${pagesOf(who)
           .filter((page) => page.name !== DEVICE)
@@ -170,13 +182,6 @@ function TopBar({ name, who, signOut }) {
       </details>
     </header>
   `;
-}
-
-/** @param {KeyboardEvent & {currentTarget: HTMLDetailsElement}} event */
-export function closeOnEscape(event) {
-  if (event.key !== "Escape") return;
-  event.currentTarget.open = false;
-  event.currentTarget.querySelector("summary")?.focus();
 }
 
 /** @param {{notice: string, onSignIn: (session: SessionResponse) => void}} props */

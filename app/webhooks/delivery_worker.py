@@ -19,14 +19,7 @@ from app.platform.db import Database
 from app.platform.metrics.webhooks import WebhookMetrics
 from app.platform.telemetry.service import Telemetry
 from app.platform.telemetry.webhook_span import WebhookCall, write_delivery
-from app.webhooks.delivery_repository import (
-    claim_due_deliveries,
-    delete_old_deliveries,
-    has_failed_for,
-    record_delivered,
-    record_failed_attempt,
-    record_final_failure,
-)
+from app.webhooks import delivery_repository
 from app.webhooks.formats import build_message
 from app.webhooks.records import ClaimedDelivery, DisabledReason
 from app.webhooks.repository import disable_webhook
@@ -100,7 +93,7 @@ class DeliveryWorker:
         webhooks = Counter(each.webhook_id for each in self._active)
         accounts = Counter(each.account_id for each in self._active)
         async with self._database.transaction() as tx:
-            return await claim_due_deliveries(
+            return await delivery_repository.claim_due_deliveries(
                 tx,
                 limit=free_slots,
                 lease=config.lease,
@@ -125,7 +118,7 @@ class DeliveryWorker:
             write_delivery(self._telemetry, _traced(claimed, response, started_ns))
             if response.accepted:
                 async with self._database.transaction() as tx:
-                    await record_delivered(tx, claimed, response)
+                    await delivery_repository.record_delivered(tx, claimed, response)
                 self._metrics.called("delivered")
             else:
                 await self._failed(claimed, response)
@@ -153,14 +146,16 @@ class DeliveryWorker:
         retry_in = None if gone else retry_delay(claimed.attempts, response, self._config.retry_schedule)
         if retry_in is not None:
             async with self._database.transaction() as tx:
-                await record_failed_attempt(tx, claimed, response, retry_in=retry_in)
+                await delivery_repository.record_failed_attempt(tx, claimed, response, retry_in=retry_in)
             self._metrics.called("retried")
             return
         reason: DisabledReason = "gone" if gone else "failing"
         async with self._database.transaction() as tx:
-            if not await record_final_failure(tx, claimed, response):
+            if not await delivery_repository.record_final_failure(tx, claimed, response):
                 return
-            give_up = gone or await has_failed_for(tx, claimed.webhook_id, self._config.disable_after)
+            give_up = gone or await delivery_repository.has_failed_for(
+                tx, claimed.webhook_id, self._config.disable_after
+            )
             disabled = give_up and await disable_webhook(tx, claimed.webhook_id, reason)
         self._metrics.called("failed")
         if disabled:
@@ -171,7 +166,7 @@ class DeliveryWorker:
         if now < self._next_deletion:
             return
         async with self._database.transaction() as tx:
-            deleted = await delete_old_deliveries(tx, age=KEPT, limit=_DELETE_BATCH)
+            deleted = await delivery_repository.delete_old_deliveries(tx, age=KEPT, limit=_DELETE_BATCH)
         if deleted < _DELETE_BATCH:
             self._next_deletion = now + _DELETE_INTERVAL_S
 

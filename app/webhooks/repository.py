@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import and_, delete, func, insert, select, text, update
+from sqlalchemy import and_, delete, func, insert, select, update
 from sqlalchemy.engine import RowMapping
 
 from app.ids import AccountId
@@ -16,14 +16,6 @@ from app.webhooks.records import Delivery, DisabledReason, NewWebhook, Webhook
 from app.webhooks.tables import webhook_deliveries, webhooks
 
 _deliveries = webhook_deliveries.c
-
-
-async def lock_account(tx: Transaction, account_id: AccountId) -> None:
-    """Serialize registrations of this account until the transaction ends."""
-    await tx.execute(
-        text("SELECT pg_advisory_xact_lock(hashtextextended('runtally.webhooks.' || :account, 0))"),
-        {"account": str(account_id)},
-    )
 
 
 async def insert_webhook(tx: Transaction, webhook: NewWebhook, *, secret: str) -> Webhook:

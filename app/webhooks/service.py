@@ -10,23 +10,12 @@ from app.errors import Conflict, Invalid, NotFound
 from app.ids import AccountId, new_uuid
 from app.platform.db import Database, Reader, Transaction
 from app.platform.pagination import PageRequest
+from app.platform.postgres.statements import serialize
 from app.platform.ssrf_guard import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
+from app.webhooks import repository
 from app.webhooks.delivery_repository import find_backlog, name_by_hash_in_deliveries
 from app.webhooks.message import EVENTS, WebhookEvent, WebhookFormat, delivery_id, mint_secret
 from app.webhooks.records import Delivery, DeliveryBacklog, NewWebhook, Webhook
-from app.webhooks.repository import (
-    delete_webhook,
-    disable_webhook,
-    find_deliveries,
-    find_webhook,
-    find_webhooks,
-    insert_webhook,
-    lock_account,
-    lock_webhook,
-    replay_delivery,
-    replay_failed,
-    update_webhook,
-)
 
 MAX_WEBHOOKS = 20
 """Per account: each event is stored once for each of its webhooks."""
@@ -124,15 +113,15 @@ class Webhooks:
             registration.subject,
         )
         async with self._database.transaction() as tx:
-            await lock_account(tx, account_id)
-            if len(await find_webhooks(tx, account_id)) >= MAX_WEBHOOKS:
+            await serialize(tx, "webhooks", account_id)
+            if len(await repository.find_webhooks(tx, account_id)) >= MAX_WEBHOOKS:
                 raise TooManyWebhooks
-            return await insert_webhook(tx, new, secret=secret), secret
+            return await repository.insert_webhook(tx, new, secret=secret), secret
 
     async def list_webhooks(self, account_id: AccountId) -> list[Webhook]:
         """An account's webhooks, newest first; they always fit on one page."""
         async with self._database.snapshot() as reader:
-            return await find_webhooks(reader, account_id)
+            return await repository.find_webhooks(reader, account_id)
 
     async def get(self, account_id: AccountId, webhook_id: str) -> Webhook:
         """One webhook; raises `WebhookNotFound`."""
@@ -154,7 +143,7 @@ class Webhooks:
                 # A key that may change a webhook would receive its token, which is of another system.
                 raise Invalid.field("url", f"cannot be changed in the format {webhook.format}: register anew")
             if webhook.enabled and not registration.enabled:
-                await disable_webhook(tx, webhook.id, "by_request")
+                await repository.disable_webhook(tx, webhook.id, "by_request")
             columns: dict[str, object] = {
                 "url": registration.url,
                 "events": list(_sorted_events(registration.events)),
@@ -167,7 +156,7 @@ class Webhooks:
                     "disabled_at": None,
                     "failing_since": None,
                 }
-            return await update_webhook(tx, webhook.id, columns)
+            return await repository.update_webhook(tx, webhook.id, columns)
 
     async def rotate_secret(
         self, account_id: AccountId, webhook_id: str, *, token: str | None = None
@@ -179,12 +168,12 @@ class Webhooks:
         async with self._database.transaction() as tx:
             webhook = await _lock_webhook(tx, account_id, webhook_id)
             secret = _secret_for(webhook.format, token)
-            return await update_webhook(tx, webhook.id, {"secret": secret}), secret
+            return await repository.update_webhook(tx, webhook.id, {"secret": secret}), secret
 
     async def delete(self, account_id: AccountId, webhook_id: str) -> None:
         """Delete a webhook and its deliveries; raises `WebhookNotFound`."""
         async with self._database.transaction() as tx:
-            if not await delete_webhook(tx, account_id, _uuid(webhook_id)):
+            if not await repository.delete_webhook(tx, account_id, _uuid(webhook_id)):
                 raise WebhookNotFound
 
     async def deliveries(
@@ -193,7 +182,7 @@ class Webhooks:
         """Deliveries, newest first, and the cursor of the next page; raises `WebhookNotFound`."""
         async with self._database.snapshot() as reader:
             webhook = await _require_webhook(reader, account_id, webhook_id)
-            found = await find_deliveries(reader, webhook.id, page)
+            found = await repository.find_deliveries(reader, webhook.id, page)
         return page.cut(found, lambda delivery: (delivery.created_at, delivery.id))
 
     async def replay(self, account_id: AccountId, webhook_id: str, delivery: str) -> Delivery:
@@ -204,7 +193,7 @@ class Webhooks:
         async with self._database.transaction() as tx:
             webhook = await _lock_enabled_webhook(tx, account_id, webhook_id)
             named = delivery_id(delivery)
-            replayed = None if named is None else await replay_delivery(tx, webhook.id, named)
+            replayed = None if named is None else await repository.replay_delivery(tx, webhook.id, named)
             if replayed is None:
                 raise DeliveryNotFound
             return replayed
@@ -221,7 +210,7 @@ class Webhooks:
             raise Invalid.field("to", "must be later than from")
         async with self._database.transaction() as tx:
             webhook = await _lock_enabled_webhook(tx, account_id, webhook_id)
-            return await replay_failed(tx, webhook.id, since=since, until=until)
+            return await repository.replay_failed(tx, webhook.id, since=since, until=until)
 
     async def check_url(self, url: str) -> None:
         """Raise `Invalid` naming `url` if it can never be called.
@@ -267,14 +256,14 @@ def _uuid(text: str) -> UUID:
 
 
 async def _require_webhook(reader: Reader, account_id: AccountId, webhook_id: str) -> Webhook:
-    webhook = await find_webhook(reader, account_id, _uuid(webhook_id))
+    webhook = await repository.find_webhook(reader, account_id, _uuid(webhook_id))
     if webhook is None:
         raise WebhookNotFound
     return webhook
 
 
 async def _lock_webhook(tx: Transaction, account_id: AccountId, webhook_id: str) -> Webhook:
-    webhook = await lock_webhook(tx, account_id, _uuid(webhook_id))
+    webhook = await repository.lock_webhook(tx, account_id, _uuid(webhook_id))
     if webhook is None:
         raise WebhookNotFound
     return webhook

@@ -5,23 +5,7 @@ from dataclasses import asdict, fields
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Text,
-    all_,
-    and_,
-    any_,
-    case,
-    delete,
-    func,
-    insert,
-    literal,
-    select,
-    text,
-    true,
-    tuple_,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from app.ids import AccountId, RunId, RunKey
@@ -39,15 +23,15 @@ from app.workspaces.tables import file_contents, workspace_files, workspace_traf
 
 async def insert_workspace(tx: Transaction, run: RunKey, *, keep: timedelta) -> None:
     """Insert the workspace of a new run."""
-    values = {"harvested": False, "truncated": False, "expires_at": func.now() + keep}
-    await tx.execute(insert(workspaces).values(account_id=run.account_id, run_id=run.run_id, **values))
+    values = {"harvested": False, "truncated": False, "expires_at": sa.func.now() + keep}
+    await tx.execute(sa.insert(workspaces).values(account_id=run.account_id, run_id=run.run_id, **values))
 
 
 async def find_workspace(reader: Reader, run: RunKey) -> WorkspaceRecord | None:
     """The workspace of a run."""
     columns = (workspaces.c.harvested, workspaces.c.truncated, workspaces.c.expires_at)
-    expired = (workspaces.c.expires_at <= func.now()).label("expired")
-    statement = select(*columns, expired).where(_is(workspaces, run))
+    expired = (workspaces.c.expires_at <= sa.func.now()).label("expired")
+    statement = sa.select(*columns, expired).where(_is(workspaces, run))
     row = (await reader.execute(statement)).mappings().one_or_none()
     return None if row is None else WorkspaceRecord(**row)
 
@@ -63,15 +47,15 @@ async def record_outputs_collected(
         "harvested": True,
         "truncated": truncated,
         "is_state": is_state,
-        "expires_at": func.now() + keep,
+        "expires_at": sa.func.now() + keep,
     }
-    await tx.execute(update(workspaces).where(_is(workspaces, run)).values(**values))
+    await tx.execute(sa.update(workspaces).where(_is(workspaces, run)).values(**values))
 
 
 async def list_files(reader: Reader, run: RunKey) -> list[StoredFile]:
     """Every file of a run, ordered by path, without contents."""
     columns = [workspace_files.c[field.name] for field in fields(StoredFile)]
-    statement = select(*columns).where(_is(workspace_files, run)).order_by(workspace_files.c.path)
+    statement = sa.select(*columns).where(_is(workspace_files, run)).order_by(workspace_files.c.path)
     return [StoredFile(**row) for row in (await reader.execute(statement)).mappings()]
 
 
@@ -88,7 +72,7 @@ async def find_uploads(reader: Reader, run: RunKey) -> list[FoundFile]:
 
 async def find_kept_files(reader: Reader, run: RunKey) -> list[FoundFile]:
     """All files that a run has left, for a later turn."""
-    return await _find_files(reader, run, true())
+    return await _find_files(reader, run, sa.true())
 
 
 async def find_state_before(reader: Reader, run: RunKey) -> KeptState | None:
@@ -127,9 +111,9 @@ async def upsert_files(tx: Transaction, run: RunKey, files: Iterable[tuple[Store
 
 async def lock_contents(tx: Transaction, account_id: AccountId, hashes: Iterable[str]) -> set[str]:
     """Those of these shared contents that are stored; none is deleted before the transaction ends."""
-    is_named = and_(_contents.account_id == account_id, is_one_of(_contents.sha256, hashes))
+    is_named = sa.and_(_contents.account_id == account_id, is_one_of(_contents.sha256, hashes))
     # In one order, here and where they are deleted: no deadlock.
-    statement = select(_contents.sha256).where(is_named).order_by(_contents.sha256)
+    statement = sa.select(_contents.sha256).where(is_named).order_by(_contents.sha256)
     return set((await tx.execute(statement.with_for_update(key_share=True, read=True))).scalars())
 
 
@@ -147,15 +131,15 @@ async def insert_contents(tx: Transaction, account_id: AccountId, contents: Mapp
 async def delete_files_except(tx: Transaction, run: RunKey, paths: Collection[str]) -> None:
     """Delete all other files of a run."""
     # One array parameter: a statement has at most 32,767 parameters.
-    others = workspace_files.c.path != all_(literal(list(paths), postgresql.ARRAY(Text)))
-    await tx.execute(delete(workspace_files).where(_is(workspace_files, run), others))
+    others = workspace_files.c.path != sa.all_(sa.literal(list(paths), postgresql.ARRAY(sa.Text)))
+    await tx.execute(sa.delete(workspace_files).where(_is(workspace_files, run), others))
 
 
 async def delete_files(tx: Transaction, run: RunKey) -> None:
     """Delete the files of a run and mark its workspace as expired."""
-    await tx.execute(delete(workspace_files).where(_is(workspace_files, run)))
-    values = {"emptied": True, "expires_at": func.least(workspaces.c.expires_at, func.now())}
-    await tx.execute(update(workspaces).where(_is(workspaces, run)).values(**values))
+    await tx.execute(sa.delete(workspace_files).where(_is(workspace_files, run)))
+    values = {"emptied": True, "expires_at": sa.func.least(workspaces.c.expires_at, sa.func.now())}
+    await tx.execute(sa.update(workspaces).where(_is(workspaces, run)).values(**values))
 
 
 async def expire_early(tx: Transaction) -> None:
@@ -166,18 +150,18 @@ async def expire_early(tx: Transaction) -> None:
 async def delete_expired_files(tx: Transaction, *, most: int) -> int:
     """Delete the files of expired workspaces; returns of how many."""
     due = (
-        select(workspaces.c.account_id, workspaces.c.run_id)
-        .where(~workspaces.c.emptied, workspaces.c.expires_at <= func.now())
+        sa.select(workspaces.c.account_id, workspaces.c.run_id)
+        .where(~workspaces.c.emptied, workspaces.c.expires_at <= sa.func.now())
         .order_by(workspaces.c.expires_at)
         .limit(most)
         .with_for_update(skip_locked=True)
     )
     found = [(row.account_id, row.run_id) for row in await tx.execute(due)]
     if found:
-        of_files = tuple_(workspace_files.c.account_id, workspace_files.c.run_id).in_(found)
-        of_workspaces = tuple_(workspaces.c.account_id, workspaces.c.run_id).in_(found)
-        await tx.execute(delete(workspace_files).where(of_files))
-        await tx.execute(update(workspaces).where(of_workspaces).values(emptied=True))
+        of_files = sa.tuple_(workspace_files.c.account_id, workspace_files.c.run_id).in_(found)
+        of_workspaces = sa.tuple_(workspaces.c.account_id, workspaces.c.run_id).in_(found)
+        await tx.execute(sa.delete(workspace_files).where(of_files))
+        await tx.execute(sa.update(workspaces).where(of_workspaces).values(emptied=True))
     return len(found)
 
 
@@ -196,18 +180,20 @@ async def find_traffic(
 ) -> dict[RunId, list[HostTraffic]]:
     """The traffic of these runs, by run and host."""
     table = workspace_traffic
-    of_runs = table.c.run_id == any_(literal(list(run_ids), postgresql.ARRAY(Text)))
-    statement = select(table).where(table.c.account_id == account_id, of_runs).order_by(table.c.host)
+    of_runs = table.c.run_id == sa.any_(sa.literal(list(run_ids), postgresql.ARRAY(sa.Text)))
+    statement = sa.select(table).where(table.c.account_id == account_id, of_runs).order_by(table.c.host)
     found: dict[RunId, list[HostTraffic]] = {run_id: [] for run_id in run_ids}
     for row in await reader.execute(statement):
         found[row.run_id].append(HostTraffic(row.host, row.sent_bytes, row.received_bytes, row.connections))
     return found
 
 
-async def _find_files(reader: Reader, run: RunKey, which: ColumnElement[bool]) -> list[FoundFile]:
-    outside = case((and_(workspace_files.c.bytes > 0, func.length(_CONTENT) == 0), workspace_files.c.sha256))
+async def _find_files(reader: Reader, run: RunKey, which: sa.ColumnElement[bool]) -> list[FoundFile]:
+    outside = sa.case(
+        (sa.and_(workspace_files.c.bytes > 0, sa.func.length(_CONTENT) == 0), workspace_files.c.sha256)
+    )
     columns = (workspace_files.c.path, _CONTENT.label("content"), workspace_files.c.is_executable)
-    statement = select(*columns, outside.label("outside")).select_from(_WITH_CONTENTS)
+    statement = sa.select(*columns, outside.label("outside")).select_from(_WITH_CONTENTS)
     rows = (await reader.execute(statement.where(_is(workspace_files, run), which))).mappings()
     return [FoundFile(**row) for row in rows]
 
@@ -221,7 +207,7 @@ async def _find_state(
 
 
 # From a point of a conversation back over the points at which its branch, and then itself, was forked.
-_LAST_STATE = text(
+_LAST_STATE = sa.text(
     """
     WITH RECURSIVE start AS (
         SELECT state_key, session_id, turn - 1 AS turn, 0 AS forks FROM runs
@@ -257,7 +243,7 @@ _LAST_STATE = text(
 )
 
 # The newest that is still there: the one after it may have been deleted with its conversation.
-_LAST_STATE_OF_END_USER = text(
+_LAST_STATE_OF_END_USER = sa.text(
     """
     WITH states AS NOT MATERIALIZED (
         SELECT earlier.run_id, earlier.created_at, expires_at <= now() AS expired
@@ -276,7 +262,7 @@ _LAST_STATE_OF_END_USER = text(
     """
 )
 
-_EXPIRE_STATES = text(
+_EXPIRE_STATES = sa.text(
     """
     UPDATE workspaces SET expires_at = least(workspaces.expires_at, now())
       FROM runs
@@ -292,7 +278,7 @@ _EXPIRE_STATES = text(
 )
 
 # Locked in no order, so those that another server has locked are skipped.
-_EXPIRE_EARLY = text(
+_EXPIRE_EARLY = sa.text(
     """
     WITH early AS (
         SELECT workspace.account_id, workspace.run_id, runs.ended_at + kept.time AS expires_at
@@ -312,11 +298,13 @@ _EXPIRE_EARLY = text(
 _contents = file_contents.c
 _WITH_CONTENTS = workspace_files.outerjoin(
     file_contents,
-    and_(_contents.account_id == workspace_files.c.account_id, _contents.sha256 == workspace_files.c.sha256),
+    sa.and_(
+        _contents.account_id == workspace_files.c.account_id, _contents.sha256 == workspace_files.c.sha256
+    ),
 )
-_CONTENT = func.coalesce(_contents.content, workspace_files.c.content)
+_CONTENT = sa.func.coalesce(_contents.content, workspace_files.c.content)
 _REPLACED = ("origin", "bytes", "sha256", "is_executable", "content")
 
 
 def _is(table: Any, run: RunKey) -> Any:
-    return and_(table.c.account_id == run.account_id, table.c.run_id == run.run_id)
+    return sa.and_(table.c.account_id == run.account_id, table.c.run_id == run.run_id)

@@ -12,42 +12,13 @@ import structlog
 from app.errors import Gone, NotFound, Unavailable
 from app.events import FilesChanged, RunWarning
 from app.ids import AccountId, RunId, RunKey
-from app.platform.background import forever
+from app.platform.background import AFTER_START_S, forever
 from app.platform.db import Database, Transaction, require_attempt
 from app.platform.objects.service import INSIDE, Objects
 from app.requests.file_paths import relative_path
+from app.workspaces import records, repository
 from app.workspaces.archive import Archive, ArchiveFormat
 from app.workspaces.notices import FILES_LOST, events_of
-from app.workspaces.records import (
-    NO_FILES,
-    CollectedFiles,
-    FileOrigin,
-    FoundFile,
-    GivenFile,
-    HostTraffic,
-    StoredFile,
-    WorkspaceListing,
-    WorkspaceRecord,
-)
-from app.workspaces.repository import (
-    add_traffic,
-    delete_expired_files,
-    delete_files_except,
-    expire_early,
-    find_file,
-    find_kept_files,
-    find_state_before,
-    find_state_of_end_user,
-    find_traffic,
-    find_uploads,
-    find_workspace,
-    insert_contents,
-    insert_workspace,
-    list_files,
-    lock_contents,
-    record_outputs_collected,
-    upsert_files,
-)
 from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
 
@@ -92,18 +63,23 @@ class Workspaces:
         self, tx: Transaction, run: RunKey, spec: WorkspaceSpec, uploads: Mapping[str, bytes]
     ) -> None:
         """Create the workspace of a new run with these uploads, by their paths."""
-        await insert_workspace(tx, run, keep=_RETENTION_BEFORE_END + timedelta(seconds=spec.keep_s))
+        await repository.insert_workspace(
+            tx, run, keep=_RETENTION_BEFORE_END + timedelta(seconds=spec.keep_s)
+        )
         files = [
-            StoredFile(path, "uploaded", len(content), _sha256(content)) for path, content in uploads.items()
+            records.StoredFile(path, "uploaded", len(content), _sha256(content))
+            for path, content in uploads.items()
         ]
         large = await self._hold(tx, run.account_id, files)
-        await upsert_files(tx, run, ((file, b"" if file in large else uploads[file.path]) for file in files))
+        await repository.upsert_files(
+            tx, run, ((file, b"" if file in large else uploads[file.path]) for file in files)
+        )
 
     async def open(
         self,
         run: RunKey,
         spec: WorkspaceSpec,
-        given: Sequence[GivenFile] = (),
+        given: Sequence[records.GivenFile] = (),
         *,
         in_conversation: bool = False,
         has_end_user: bool = False,
@@ -114,12 +90,14 @@ class Workspaces:
         Raises `Unavailable`, `ContentLost`.
         """
         keeps = {"run": False, "conversation": in_conversation, "end_user": has_end_user}[spec.keep]
-        find_before = find_state_of_end_user if spec.keep == "end_user" else find_state_before
+        find_before = (
+            repository.find_state_of_end_user if spec.keep == "end_user" else repository.find_state_before
+        )
         async with self._database.snapshot() as reader:
-            uploads, kept = await find_uploads(reader, run), list[FoundFile]()
+            uploads, kept = await repository.find_uploads(reader, run), list[records.FoundFile]()
             state = await find_before(reader, run) if keeps else None
             if state is not None and not state.expired:
-                kept = await find_kept_files(reader, RunKey(run.account_id, state.run_id))
+                kept = await repository.find_kept_files(reader, RunKey(run.account_id, state.run_id))
         files = [
             *await self._given(run.account_id, uploads, "uploaded"),
             *given,
@@ -142,7 +120,7 @@ class Workspaces:
             return [FILES_LOST]
         return events_of(outputs, workspace)
 
-    async def record_traffic(self, run: RunKey, traffic: Sequence[HostTraffic]) -> None:
+    async def record_traffic(self, run: RunKey, traffic: Sequence[records.HostTraffic]) -> None:
         """Add what the commands of an attempt have exchanged with other hosts to the run.
 
         If the database stays unavailable that is lost, but the run does not fail.
@@ -152,19 +130,19 @@ class Workspaces:
 
     async def traffic(
         self, account_id: AccountId, run_ids: Sequence[RunId], *, database: Database | None = None
-    ) -> Mapping[RunId, Sequence[HostTraffic]]:
+    ) -> Mapping[RunId, Sequence[records.HostTraffic]]:
         """What the commands of these runs have exchanged with other hosts, from this or our own database."""
         async with (database or self._database).read() as reader:
-            return await find_traffic(reader, account_id, run_ids)
+            return await repository.find_traffic(reader, account_id, run_ids)
 
-    async def listing(self, run: RunKey) -> WorkspaceListing:
+    async def listing(self, run: RunKey) -> records.WorkspaceListing:
         """The files of a run, none if it has no workspace. Raises `FilesExpired`."""
         async with self._database.snapshot() as reader:
-            if (record := await find_workspace(reader, run)) is None:
-                return NO_FILES
+            if (record := await repository.find_workspace(reader, run)) is None:
+                return records.NO_FILES
             _require_not_expired(record)
-            files = await list_files(reader, run)
-        return WorkspaceListing(files, record.harvested, record.truncated, record.expires_at)
+            files = await repository.list_files(reader, run)
+        return records.WorkspaceListing(files, record.harvested, record.truncated, record.expires_at)
 
     async def read(self, run: RunKey, path: str) -> bytes:
         """The bytes of one file; raises `WorkspaceFileNotFound`, `FilesExpired` and `ContentLost`."""
@@ -174,10 +152,10 @@ class Workspaces:
             # PostgreSQL refuses some of the texts that are no path.
             raise WorkspaceFileNotFound from error
         async with self._database.snapshot() as reader:
-            if (record := await find_workspace(reader, run)) is None:
+            if (record := await repository.find_workspace(reader, run)) is None:
                 raise WorkspaceFileNotFound
             _require_not_expired(record)
-            file = await find_file(reader, run, path)
+            file = await repository.find_file(reader, run, path)
         if file is None:
             raise WorkspaceFileNotFound
         return (await self._given(run.account_id, [file], None))[0].content
@@ -186,31 +164,33 @@ class Workspaces:
         """An archive of a run's files, one file after the other. Raises `FilesExpired`."""
         archive, listing = Archive(form), await self.listing(run)
         for file in listing.files:
-            given = GivenFile(file.path, await self.read(run, file.path), file.is_executable)
+            given = records.GivenFile(file.path, await self.read(run, file.path), file.is_executable)
             if piece := await asyncio.to_thread(archive.add, given):
                 yield piece
         yield archive.end()
 
     async def sweep(self) -> None:
         """Delete expired files until cancelled."""
-        await forever(self._delete_all_expired, _SWEEP_INTERVAL_S, name="workspaces.sweep")
+        await forever(
+            self._delete_all_expired, _SWEEP_INTERVAL_S, name="workspaces.sweep", first_after_s=AFTER_START_S
+        )
 
     async def delete_expired_files(self) -> int:
         """Delete the files of some expired workspaces; returns of how many."""
         async with self._database.transaction() as tx:
-            await expire_early(tx)
-            return await delete_expired_files(tx, most=_DELETE_BATCH)
+            await repository.expire_early(tx)
+            return await repository.delete_expired_files(tx, most=_DELETE_BATCH)
 
     async def _delete_all_expired(self) -> None:
         while await self.delete_expired_files() == _DELETE_BATCH:
             pass
 
-    async def _add_traffic(self, run: RunKey, traffic: Sequence[HostTraffic]) -> None:
+    async def _add_traffic(self, run: RunKey, traffic: Sequence[records.HostTraffic]) -> None:
         async with self._database.transaction() as tx:
-            await add_traffic(tx, run, traffic)
+            await repository.add_traffic(tx, run, traffic)
 
     async def _store(
-        self, run: RunKey, attempt: int, *, workspace: Workspace, outputs: CollectedFiles
+        self, run: RunKey, attempt: int, *, workspace: Workspace, outputs: records.CollectedFiles
     ) -> None:
         is_state = workspace.keeps and not outputs.exceeds
         files = [file for file in outputs.files if is_state or file.origin != "uploaded"]
@@ -218,52 +198,56 @@ class Workspaces:
             await self._objects.write(run.account_id, {file.sha256: content for file, content in batch})
         async with self._database.transaction() as tx:
             large = await self._hold(tx, run.account_id, files)
-            await upsert_files(tx, run, ((file, b"") for file in large))
+            await repository.upsert_files(tx, run, ((file, b"") for file in large))
             small = [file for file in files if file not in large]
             if is_state:
                 await _share_contents(tx, run.account_id, workspace=workspace, files=small)
-                await upsert_files(tx, run, ((file, b"") for file in small))
+                await repository.upsert_files(tx, run, ((file, b"") for file in small))
             else:
                 async for batch in _batches(workspace, small):
-                    await upsert_files(tx, run, batch)
-            await delete_files_except(tx, run, [file.path for file in outputs.files])
+                    await repository.upsert_files(tx, run, batch)
+            await repository.delete_files_except(tx, run, [file.path for file in outputs.files])
             keep = timedelta(seconds=workspace.spec.keep_s)
-            await record_outputs_collected(tx, run, truncated=outputs.truncated, is_state=is_state, keep=keep)
+            await repository.record_outputs_collected(
+                tx, run, truncated=outputs.truncated, is_state=is_state, keep=keep
+            )
             # Last: it locks the run's row, and large files take a while.
             await require_attempt(tx, run, attempt)
 
     async def _hold(
-        self, tx: Transaction, account_id: AccountId, files: Sequence[StoredFile]
-    ) -> set[StoredFile]:
+        self, tx: Transaction, account_id: AccountId, files: Sequence[records.StoredFile]
+    ) -> set[records.StoredFile]:
         """Those of these files that are stored outside, and keep what was written for them."""
         large = {file for file in files if self._objects.takes(file.bytes)}
         await self._objects.hold(tx, account_id, {file.sha256 for file in large})
         return large
 
     async def _given(
-        self, account_id: AccountId, files: Sequence[FoundFile], origin: FileOrigin | None
-    ) -> list[GivenFile]:
+        self, account_id: AccountId, files: Sequence[records.FoundFile], origin: records.FileOrigin | None
+    ) -> list[records.GivenFile]:
         outside = (file.outside for file in files if file.outside is not None)
         contents = await self._objects.read(account_id, outside)
         return [
-            GivenFile(file.path, contents.get(file.outside or "", file.content), file.is_executable, origin)
+            records.GivenFile(
+                file.path, contents.get(file.outside or "", file.content), file.is_executable, origin
+            )
             for file in files
         ]
 
 
 async def _share_contents(
-    tx: Transaction, account_id: AccountId, *, workspace: Workspace, files: Sequence[StoredFile]
+    tx: Transaction, account_id: AccountId, *, workspace: Workspace, files: Sequence[records.StoredFile]
 ) -> None:
     """Store the contents that no file of the account has yet."""
     by_hash = {file.sha256: file for file in files if file.bytes}
-    known = await lock_contents(tx, account_id, by_hash)
+    known = await repository.lock_contents(tx, account_id, by_hash)
     async for batch in _batches(workspace, (by_hash[sha256] for sha256 in sorted(by_hash.keys() - known))):
-        await insert_contents(tx, account_id, {file.sha256: content for file, content in batch})
+        await repository.insert_contents(tx, account_id, {file.sha256: content for file, content in batch})
 
 
 async def _batches(
-    workspace: Workspace, files: Iterable[StoredFile]
-) -> AsyncIterator[list[tuple[StoredFile, bytes]]]:
+    workspace: Workspace, files: Iterable[records.StoredFile]
+) -> AsyncIterator[list[tuple[records.StoredFile, bytes]]]:
     batches = workspace.batches(files)
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
         yield batch
@@ -286,6 +270,6 @@ async def _persistently(store: Callable[[], Awaitable[None]]) -> bool:
     return False
 
 
-def _require_not_expired(record: WorkspaceRecord) -> None:
+def _require_not_expired(record: records.WorkspaceRecord) -> None:
     if record.expired:
         raise FilesExpired

@@ -98,6 +98,7 @@ _FILTERS = {
     "archived": "archived",
     "basis": "basis",
     "origin": "origin",
+    "cache_miss": "cacheMiss",
     "since": "from",
     "until": "to",
     "group_by": "groupBy",

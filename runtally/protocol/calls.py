@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import uuid4
 
+from runtally import types
 from runtally.model import read
 from runtally.options import (
     ApprovalFilters,
@@ -19,34 +20,13 @@ from runtally.options import (
 )
 from runtally.protocol.billing import Balance, Receipt, UsageReport
 from runtally.protocol.call import Call, Page, nothing, one, page, page_call, page_query, query_of, segment
-from runtally.types import (
-    Approval,
-    Branch,
-    Conversation,
-    ConversationFiles,
-    ConversationMessage,
-    CreatedShare,
-    Evidence,
-    Feedback,
-    Grant,
-    Graph,
-    GraphFinal,
-    LanguageModel,
-    Run,
-    RunFile,
-    RunPreview,
-    SentMessage,
-    Share,
-    StartedRun,
-    ToolDescription,
-)
 
 _EVENTS = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
 
 
-def start_run(body: dict[str, Any]) -> Call[StartedRun]:
+def start_run(body: dict[str, Any]) -> Call[types.StartedRun]:
     """Start a run, or join the one with its id."""
-    return Call(method="POST", path="/v1/runs", body=body, parse=one(StartedRun))
+    return Call(method="POST", path="/v1/runs", body=body, parse=one(types.StartedRun))
 
 
 def stream_run(body: dict[str, Any]) -> Call[None]:
@@ -56,9 +36,9 @@ def stream_run(body: dict[str, Any]) -> Call[None]:
     )
 
 
-def wait_for_run(body: dict[str, Any]) -> Call[GraphFinal]:
+def wait_for_run(body: dict[str, Any]) -> Call[types.GraphFinal]:
     """Start a run, or join the one with its id, and respond when it has ended."""
-    return Call(method="POST", path="/v1/runs/wait", body=body, parse=one(GraphFinal))
+    return Call(method="POST", path="/v1/runs/wait", body=body, parse=one(types.GraphFinal))
 
 
 def stream_run_events(run_id: str, *, after: int) -> Call[None]:
@@ -67,19 +47,19 @@ def stream_run_events(run_id: str, *, after: int) -> Call[None]:
     return Call(method="GET", path=f"{_run(run_id)}/events", headers=headers, parse=nothing)
 
 
-def get_run(run_id: str) -> Call[Run]:
+def get_run(run_id: str) -> Call[types.Run]:
     """The state of a run."""
-    return Call(method="GET", path=_run(run_id), parse=one(Run))
+    return Call(method="GET", path=_run(run_id), parse=one(types.Run))
 
 
-def list_runs(filters: RunFilters, cursor: str | None) -> Call[Page[Run]]:
+def list_runs(filters: RunFilters, cursor: str | None) -> Call[Page[types.Run]]:
     """A page of runs."""
-    return page_call("/v1/runs", Run, cursor, query_of(filters))
+    return page_call("/v1/runs", types.Run, cursor, query_of(filters))
 
 
-def preview_run(body: dict[str, Any]) -> Call[RunPreview]:
+def preview_run(body: dict[str, Any]) -> Call[types.RunPreview]:
     """Plan a run without starting it."""
-    return Call(method="POST", path="/v1/runs/preview", body=body, parse=one(RunPreview))
+    return Call(method="POST", path="/v1/runs/preview", body=body, parse=one(types.RunPreview))
 
 
 def change_run(run_id: str, *, permission_mode: str) -> Call[None]:
@@ -92,30 +72,30 @@ def get_request(run_id: str) -> Call[dict[str, Any]]:
     return Call(method="GET", path=f"{_run(run_id)}/request", parse=dict)
 
 
-def list_evidence(run_id: str, cursor: str | None) -> Call[Page[Evidence]]:
+def list_evidence(run_id: str, cursor: str | None) -> Call[Page[types.Evidence]]:
     """A page of what a run did."""
-    return page_call(f"{_run(run_id)}/evidence", Evidence, cursor)
+    return page_call(f"{_run(run_id)}/evidence", types.Evidence, cursor)
 
 
-def cancel_run(run_id: str) -> Call[StartedRun]:
+def cancel_run(run_id: str) -> Call[types.StartedRun]:
     """Cancel a run."""
-    return Call(method="POST", path=f"{_run(run_id)}/cancel", parse=one(StartedRun))
+    return Call(method="POST", path=f"{_run(run_id)}/cancel", parse=one(types.StartedRun))
 
 
-def interrupt_run(run_id: str, *, after_tool: bool) -> Call[StartedRun]:
+def interrupt_run(run_id: str, *, after_tool: bool) -> Call[types.StartedRun]:
     """Stop the current turn of a run."""
     body = {"after": "tool"} if after_tool else None
-    return Call(method="POST", path=f"{_run(run_id)}/interrupt", body=body, parse=one(StartedRun))
+    return Call(method="POST", path=f"{_run(run_id)}/interrupt", body=body, parse=one(types.StartedRun))
 
 
-def send_message(run_id: str, text: str, *, priority: Priority) -> Call[SentMessage]:
+def send_message(run_id: str, text: str, *, priority: Priority) -> Call[types.SentMessage]:
     """Send a message to a running agent; the key makes a repeated request the same message."""
     return Call(
         method="POST",
         path=f"{_run(run_id)}/messages",
         body={"content": text, "priority": priority},
         headers={"Idempotency-Key": str(uuid4())},
-        parse=one(SentMessage),
+        parse=one(types.SentMessage),
     )
 
 
@@ -125,15 +105,15 @@ def decide_permission(run_id: str, request_id: str, *, allow: bool, options: Dec
     return Call(method="POST", path=path, body=decision_body(options, allow=allow), parse=nothing)
 
 
-def give_feedback(run_id: str, rating: Literal["up", "down"], note: str | None) -> Call[Feedback]:
+def give_feedback(run_id: str, rating: Literal["up", "down"], note: str | None) -> Call[types.Feedback]:
     """Keep what a person thinks of the answer of a run."""
     body = {"rating": rating, "note": note}
-    return Call(method="PUT", path=f"{_run(run_id)}/feedback", body=body, parse=one(Feedback))
+    return Call(method="PUT", path=f"{_run(run_id)}/feedback", body=body, parse=one(types.Feedback))
 
 
-def list_approvals(filters: ApprovalFilters, cursor: str | None) -> Call[Page[Approval]]:
+def list_approvals(filters: ApprovalFilters, cursor: str | None) -> Call[Page[types.Approval]]:
     """A page of what waits for a person."""
-    return page_call("/v1/approvals", Approval, cursor, query_of(filters))
+    return page_call("/v1/approvals", types.Approval, cursor, query_of(filters))
 
 
 def answer_question(
@@ -174,50 +154,50 @@ def get_balance() -> Call[Balance]:
     return Call(method="GET", path="/v1/balance", parse=one(Balance))
 
 
-def list_graphs() -> Call[Page[Graph]]:
+def list_graphs() -> Call[Page[types.Graph]]:
     """All graphs."""
-    return Call(method="GET", path="/v1/graphs", parse=page(Graph))
+    return Call(method="GET", path="/v1/graphs", parse=page(types.Graph))
 
 
-def list_tools() -> Call[Page[ToolDescription]]:
+def list_tools() -> Call[Page[types.ToolDescription]]:
     """All tools."""
-    return Call(method="GET", path="/v1/tools", parse=page(ToolDescription))
+    return Call(method="GET", path="/v1/tools", parse=page(types.ToolDescription))
 
 
-def list_models() -> Call[Page[LanguageModel]]:
+def list_models() -> Call[Page[types.LanguageModel]]:
     """All models."""
-    return Call(method="GET", path="/v1/models", parse=page(LanguageModel))
+    return Call(method="GET", path="/v1/models", parse=page(types.LanguageModel))
 
 
-def list_conversations(filters: ConversationFilters, cursor: str | None) -> Call[Page[Conversation]]:
+def list_conversations(filters: ConversationFilters, cursor: str | None) -> Call[Page[types.Conversation]]:
     """A page of conversations."""
-    return page_call("/v1/sessions", Conversation, cursor, query_of(filters))
+    return page_call("/v1/sessions", types.Conversation, cursor, query_of(filters))
 
 
-def get_conversation(state_key: str) -> Call[Conversation]:
+def get_conversation(state_key: str) -> Call[types.Conversation]:
     """A conversation, without its messages."""
 
-    def parse(document: Any) -> Conversation:
+    def parse(document: Any) -> types.Conversation:
         head = document if isinstance(document, dict) else {}
         left_out = {"messages", "nextCursor"}
-        return read(Conversation, {name: value for name, value in head.items() if name not in left_out})
+        return read(types.Conversation, {name: value for name, value in head.items() if name not in left_out})
 
     return Call(method="GET", path=_conversation(state_key), query={"limit": "1"}, parse=parse)
 
 
-def list_conversation_messages(state_key: str, cursor: str | None) -> Call[Page[ConversationMessage]]:
+def list_conversation_messages(state_key: str, cursor: str | None) -> Call[Page[types.ConversationMessage]]:
     """A page of a conversation's messages, oldest first."""
-    parse = page(ConversationMessage, "messages")
+    parse = page(types.ConversationMessage, "messages")
     return Call(method="GET", path=_conversation(state_key), query=page_query(cursor), parse=parse)
 
 
 def change_conversation(
     state_key: str, *, title: str | None, pinned: bool | None, archived: bool | None
-) -> Call[Conversation]:
+) -> Call[types.Conversation]:
     """Rename, pin or archive a conversation."""
     given = {"title": title, "pinned": pinned, "archived": archived}
     body = {name: value for name, value in given.items() if value is not None}
-    return Call(method="PATCH", path=_conversation(state_key), body=body, parse=one(Conversation))
+    return Call(method="PATCH", path=_conversation(state_key), body=body, parse=one(types.Conversation))
 
 
 def export_conversation(state_key: str, format_: Literal["markdown", "json"]) -> Call[bytes]:
@@ -226,18 +206,20 @@ def export_conversation(state_key: str, format_: Literal["markdown", "json"]) ->
     return Call(method="GET", path=path, query={"format": format_}, parse=bytes, is_json=False)
 
 
-def create_share(state_key: str, *, expires_at: datetime | None, with_tool_calls: bool) -> Call[CreatedShare]:
+def create_share(
+    state_key: str, *, expires_at: datetime | None, with_tool_calls: bool
+) -> Call[types.CreatedShare]:
     """Share a conversation; a repeated request would make a second link."""
     body: dict[str, Any] = {"withToolCalls": with_tool_calls}
     if expires_at is not None:
         body["expiresAt"] = moment(expires_at)
     path = f"{_conversation(state_key)}/shares"
-    return Call(method="POST", path=path, body=body, parse=one(CreatedShare), repeatable=False)
+    return Call(method="POST", path=path, body=body, parse=one(types.CreatedShare), repeatable=False)
 
 
-def list_shares(state_key: str) -> Call[Page[Share]]:
+def list_shares(state_key: str) -> Call[Page[types.Share]]:
     """The share links of a conversation."""
-    return Call(method="GET", path=f"{_conversation(state_key)}/shares", parse=page(Share))
+    return Call(method="GET", path=f"{_conversation(state_key)}/shares", parse=page(types.Share))
 
 
 def revoke_share(state_key: str, share_id: str) -> Call[None]:
@@ -246,28 +228,28 @@ def revoke_share(state_key: str, share_id: str) -> Call[None]:
     return Call(method="DELETE", path=path, parse=nothing, repeatable=False)
 
 
-def fork_conversation(state_key: str, *, at: str | None, new_key: str | None) -> Call[Conversation]:
+def fork_conversation(state_key: str, *, at: str | None, new_key: str | None) -> Call[types.Conversation]:
     """Copy a conversation up to a run; a repeated request would make a second copy."""
     given = {"at": at, "stateKey": new_key}
     body = {name: value for name, value in given.items() if value is not None}
     path = f"{_conversation(state_key)}/fork"
-    return Call(method="POST", path=path, body=body, parse=one(Conversation), repeatable=False)
+    return Call(method="POST", path=path, body=body, parse=one(types.Conversation), repeatable=False)
 
 
-def list_branches(state_key: str) -> Call[Page[Branch]]:
+def list_branches(state_key: str) -> Call[Page[types.Branch]]:
     """The branches of a conversation, oldest first."""
-    return Call(method="GET", path=f"{_conversation(state_key)}/branches", parse=page(Branch))
+    return Call(method="GET", path=f"{_conversation(state_key)}/branches", parse=page(types.Branch))
 
 
-def list_workspace(state_key: str) -> Call[ConversationFiles]:
+def list_workspace(state_key: str) -> Call[types.ConversationFiles]:
     """The files that are kept for a conversation."""
     path = f"{_conversation(state_key)}/workspace"
-    return Call(method="GET", path=path, parse=one(ConversationFiles))
+    return Call(method="GET", path=path, parse=one(types.ConversationFiles))
 
 
-def list_grants(state_key: str) -> Call[Page[Grant]]:
+def list_grants(state_key: str) -> Call[Page[types.Grant]]:
     """What is allowed for the rest of a conversation."""
-    return Call(method="GET", path=f"{_conversation(state_key)}/grants", parse=page(Grant))
+    return Call(method="GET", path=f"{_conversation(state_key)}/grants", parse=page(types.Grant))
 
 
 def revoke_grant(state_key: str, grant_id: str) -> Call[None]:
@@ -276,10 +258,10 @@ def revoke_grant(state_key: str, grant_id: str) -> Call[None]:
     return Call(method="DELETE", path=path, parse=nothing, repeatable=False)
 
 
-def return_to_branch(state_key: str, branch_id: str) -> Call[Page[Branch]]:
+def return_to_branch(state_key: str, branch_id: str) -> Call[Page[types.Branch]]:
     """Continue a conversation on one of its branches."""
     path = f"{_conversation(state_key)}/branch"
-    return Call(method="PUT", path=path, body={"branchId": branch_id}, parse=page(Branch))
+    return Call(method="PUT", path=path, body={"branchId": branch_id}, parse=page(types.Branch))
 
 
 def delete_conversation(state_key: str) -> Call[None]:
@@ -287,9 +269,9 @@ def delete_conversation(state_key: str) -> Call[None]:
     return Call(method="DELETE", path=_conversation(state_key), parse=nothing, repeatable=False)
 
 
-def list_files(run_id: str) -> Call[Page[RunFile]]:
+def list_files(run_id: str) -> Call[Page[types.RunFile]]:
     """List the files of a run's workspace."""
-    return Call(method="GET", path=f"{_run(run_id)}/files", parse=page(RunFile))
+    return Call(method="GET", path=f"{_run(run_id)}/files", parse=page(types.RunFile))
 
 
 def read_file(run_id: str, path: str) -> Call[bytes]:

@@ -9,12 +9,15 @@ import importlib
 import importlib.util
 import json
 import re
+import shlex
 import subprocess
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from shutil import which
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -89,13 +92,38 @@ def test_requests_are_those_of_the_api(where: str, text: str) -> None:
         return
     request = _REQUEST.match(head.split("\n")[0])
     assert request, where
-    operation = _operation(request[1].lower(), request[2])
-    media, content = next(iter(operation.get("requestBody", {}).get("content", {"": {}}).items()))
+    media, mistakes = _checked(request[1], request[2], body)
     if media == "application/json":
-        schema = {**content["schema"], "components": api()["components"]}
-        assert [error.message for error in Draft202012Validator(schema).iter_errors(json.loads(body))] == []
+        assert mistakes == []
     else:
         assert [json.loads(line) for line in body.splitlines()] or not body
+
+
+@pytest.mark.parametrize(
+    ("where", "text"), [block for block in blocks(*_SHELL) if "curl " in block[1]], ids=str
+)
+def test_calls_with_curl_are_those_of_the_api(where: str, text: str) -> None:
+    for line in commands(text.replace("\\\n", " ")).splitlines():
+        words = shlex.split(line.partition("|")[0], comments=True)
+        if words[:1] != ["curl"]:
+            continue
+        options = dict(pairwise(words))
+        path = urlsplit(next(word for word in words if word.startswith("http"))).path
+        body = options.get("-d", "")
+        if path.startswith("/v1/"):
+            _, mistakes = _checked(options.get("-X", "POST" if body else "GET"), path, body or "{}")
+            assert mistakes == [], where
+            assert not body or "Content-Type: application/json" in words, where
+
+
+def _checked(method: str, path: str, body: str) -> tuple[str, list[str]]:
+    """The type of the body of a request that the API has, and what is wrong with a body in JSON."""
+    operation = _operation(method.lower(), path)
+    media, content = next(iter(operation.get("requestBody", {}).get("content", {"": {}}).items()))
+    if media != "application/json":
+        return media, []
+    schema = {**content["schema"], "components": api()["components"]}
+    return media, [error.message for error in Draft202012Validator(schema).iter_errors(json.loads(body))]
 
 
 def _operation(method: str, path: str) -> dict[str, Any]:

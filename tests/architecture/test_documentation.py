@@ -1,10 +1,15 @@
-"""Links between documents lead somewhere, and their JSON examples are JSON."""
+"""Links between documents lead somewhere, their JSON is JSON, and the keys of graphs are all there."""
 
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from app.gateway.web.spec import WebSpec
+from app.graphs.rules.spec import ToolRule
+from app.graphs.spec import GraphSpec
+from app.tools.mcp.spec import HttpServer, OAuthClient, StdioServer
+from app.workspaces.spec import Mount, WorkspaceSpec
 from tests.architecture.tree import ROOT
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -48,3 +53,12 @@ def test_json_examples_are_valid_json() -> None:
                 broken.append(f"{document.relative_to(ROOT)}: {error}: {example[:60]}")
 
     assert broken == []
+
+
+def test_every_key_of_a_graph_is_in_a_table() -> None:
+    cells = re.findall(r"^\| (`[^|]+) \|", (ROOT / "docs" / "GRAPHS.md").read_text("utf-8"), re.MULTILINE)
+    documented = {name for cell in cells for name in re.findall(r"`([a-z_]+)`", cell)}
+    models = (GraphSpec, WebSpec, ToolRule, WorkspaceSpec, Mount, HttpServer, StdioServer, OAuthClient)
+    keys = {name for model in models for name in model.model_fields}
+
+    assert keys - {"name", "system_prompt"} - documented == set()

@@ -1,12 +1,13 @@
-"""docs/api/authentication.md lists every operation with the scopes it needs."""
+"""docs/api/authentication.md lists each operation with its scopes, and each action of the audit log."""
 
+import ast
 import re
 
 from app.auth.roles import ROLES
 from app.http.admission.checks import CheckedRoute
 from app.http.routers import ROUTERS
 from app.requests.principal import SCOPES, Scope
-from tests.architecture.tree import ROOT
+from tests.architecture.tree import ROOT, parsed, sources
 
 Operation = tuple[str, str]
 
@@ -43,3 +44,18 @@ def test_the_documented_roles_are_those_that_persons_have() -> None:
 
     there_are = {role: set(scopes) for role, scopes in ROLES.items()}
     assert {role: set(re.findall("`([^`]+)`", scopes)) for role, scopes in rows} == there_are
+
+
+def test_the_documented_actions_are_those_of_the_audit_log() -> None:
+    calls = (node for path in sources("app") for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))
+    actions = {
+        call.args[1].value
+        for call in calls
+        if isinstance(call.func, ast.Name)
+        and call.func.id == "Change"
+        and isinstance(call.args[1], ast.Constant)
+    }
+    made_of_parts = {"account.suspended", "account.resumed", "credit.grant", "credit.adjustment"}
+
+    table = _PAGE.read_text("utf-8").partition("| of | `action` |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`([a-z_]+\.[a-z_]+)`", table)) == actions | made_of_parts

@@ -1,6 +1,7 @@
 """.env.example and the settings say the same."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from app.platform.issuers.persons import OidcSettings
 from app.platform.setting_groups.network import NetworkSettings
 from app.platform.setting_groups.origins import OriginSettings
 from app.platform.setting_groups.telemetry import TelemetrySettings
-from app.platform.settings import Settings, SettingsError
+from app.platform.settings import SECRETS, Settings, SettingsError
+from tests.architecture.test_documentation import documents
 from tests.architecture.tree import ROOT
 
 EXAMPLE = ROOT / ".env.example"
@@ -67,3 +69,19 @@ def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.
     settings = Settings.load(_env_file=tmp_path / ".env")
 
     assert (settings.max_queued_runs, settings.run_timeout_s) == (3, 2)
+
+
+def test_documents_name_settings_that_exist() -> None:
+    files = {f"{name}_FILE" for name in SECRETS}
+    # The last one is misspelt on purpose.
+    others = {"RUNTALLY_URL", "RUNTALLY_API_KEY", "RUNTALLY_TESTS_SCREENSHOTS", "RUNTALLY_MARKUPP"}
+    wrong = [
+        f"{document.name}: {name}"
+        for document in documents()
+        if document.parent.name != "decisions"
+        for name in re.findall(
+            r"\b(?:RUNTALLY|DATABASE|TEMPORAL)_[A-Z_]*[A-Z]\b", document.read_text("utf-8")
+        )
+        if name not in {*VARIABLES, *files, *others}
+    ]
+    assert wrong == []

@@ -1,16 +1,16 @@
-"""One browser, and one server per test file. These tests run in the session's event loop."""
+"""One browser and one server, where each test has its own accounts. All run in the loop of the session."""
 
 import shutil
 from collections.abc import AsyncIterator
-from uuid import uuid4
+from contextlib import asynccontextmanager
+from pathlib import Path
 
-import asyncpg
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright, expect
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from tests.browser.site import Model, Site, a_site, in_its_own_task
-from tests.conftest import TEMPLATE
+from tests.conftest import a_database
 from tests.e2e import office, workshop
 from tests.e2e.agents import named_by_caller
 from tests.e2e.stories import a_world
@@ -57,18 +57,25 @@ async def _an_office_of_its_own() -> None:
     office.close_office()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def site(
     postgres: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Site]:
+    """The server that the files share: a browser that knows it has its scripts already."""
+    async with a_new_site(postgres, browser, tmp_path_factory.mktemp("site")) as site:
+        yield site
+
+
+@asynccontextmanager
+async def a_new_site(postgres: str, browser: Browser, directory: Path) -> AsyncIterator[Site]:
     """A server with the office's tools, its graphs and one with a subagent; the tests write its model."""
-    directory = tmp_path_factory.mktemp("site")
-    name = f"site_{uuid4().hex}"
-    admin = await asyncpg.connect(postgres)
-    await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
-    model, url = Model(), postgres.rpartition("/")[0] + f"/{name}"
-    settings = {**office.settings(directory), "RUNTALLY_TOOLS": "tests.e2e.office,tests.browser.rooms"}
-    served = a_world(directory, url, named_by_caller(model), **settings)
+    model = Model()
+    settings = {
+        **office.settings(directory),
+        "RUNTALLY_TOOLS": "tests.e2e.office,tests.browser.rooms",
+        # Some tests leave runs that wait.
+        "RUNTALLY_MAX_CONCURRENT_RUNS": 64,
+    }
     (directory / "graphs" / "booker.md").write_text(
         "---\ndescription: Books.\ntools: [rooms__book]\napprove: [external_side_effect]\n---\nBook.\n"
     )
@@ -83,7 +90,14 @@ async def site(
             "---\ndescription: Keeps files.\nnative_tools: [Write, Edit, Bash]\n"
             "workspace: {keep: conversation}\n---\nEdit files.\n"
         )
-    async with in_its_own_task(served) as world, a_site(world, model, browser) as site:
-        yield site
-    await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    await admin.close()
+    async with a_database(postgres) as url:
+        served = a_world(directory, url, named_by_caller(model), **settings)
+        async with in_its_own_task(served) as world, a_site(world, model, browser) as site:
+            yield site
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def blank(site: Site) -> AsyncIterator[Page]:
+    """A page without scripts, in which the tests of a file try modules of the pages."""
+    async with site.visit(path="/healthz") as page:
+        yield page

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import os
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from tests.e2e.stories import World
 from tests.patience import PATIENCE_S
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
+PICTURES = "RUNTALLY_TESTS_SCREENSHOTS"
+"""Set by those who want to look at the pages."""
 DESKTOP, PHONE = (1280, 800), (390, 844)
 ASSISTANT, MAILER, WORKER, ASKER, THRIFTY = (
     f"{MESSAGES}:{name}" for name in ("assistant", "mailer", "worker", "asker", "thrifty")
@@ -90,19 +93,20 @@ class Site:
         size: tuple[int, int] = DESKTOP,
         dark: bool = False,
         complaints: Sequence[str] = (),
+        script: str = "",
     ) -> AsyncIterator[Page]:
         """Open a page, signed in if there is a key; fails on errors or warnings in the console at the end.
 
-        `complaints` are parts of expected ones.
+        `complaints` are parts of expected ones; `script` runs before those of the page.
         """
         await self._forget()
         console: list[str] = []
         if key is not None:
             await sign_in(self.profile, key)
         async with await self.profile.new_page() as page:
-            await page.set_viewport_size({"width": size[0], "height": size[1]})
-            await page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
-            await page.add_init_script(_REPORT_VIOLATIONS)
+            await page.emulate_media(reduced_motion="reduce")
+            await resize(page, size, dark=dark)
+            await page.add_init_script(_REPORT_VIOLATIONS + script)
             page.on("console", lambda message: console.extend(_complaint(message)))
             page.on("pageerror", lambda error: console.append(f"uncaught: {error}"))
             await page.goto(path)
@@ -165,8 +169,25 @@ async def sign_in(context: BrowserContext, key: Key) -> None:
     assert response.ok, await response.text()
 
 
+async def resize(page: Page, size: tuple[int, int], *, dark: bool = False) -> None:
+    """Show the page in this size and these colours: a tenth of the work of another visit."""
+    await page.set_viewport_size({"width": size[0], "height": size[1]})
+    await page.emulate_media(color_scheme="dark" if dark else "light")
+
+
+async def looks_well(page: Page, name: str, *shapes: tuple[tuple[int, int], bool]) -> None:
+    """Fail unless the page fits these sizes, in dark colours or not, and is accessible; leave pictures."""
+    for size, dark in shapes:
+        await resize(page, size, dark=dark)
+        await screenshot(page, f"{name}-{size[0]}{'-dark' if dark else ''}")
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (size, dark)
+        assert await accessibility_problems(page) == [], (size, dark)
+
+
 async def screenshot(page: Page, name: str) -> None:
-    """Leave a picture for people to look at."""
+    """Leave a picture for people to look at, if they want to."""
+    if not os.environ.get(PICTURES):
+        return
     SCREENSHOTS.mkdir(exist_ok=True)
     await page.screenshot(path=SCREENSHOTS / f"{name}.png", animations="disabled")
 

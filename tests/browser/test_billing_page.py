@@ -39,7 +39,7 @@ def part(page: Page, name: str) -> Locator:
     return page.get_by_role("region", name="Sums by").get_by_role("row", name=name)
 
 
-async def test_the_overview_shows_a_month(site: Site, books: Books) -> None:
+async def test_the_overview_shows_a_month_and_changes_of_the_credit(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing") as page:
         await expect(figure(page, "Messages")).to_contain_text(f"{ALL}")
         await expect(figure(page, "Charged")).to_contain_text("$21.51")
@@ -59,6 +59,11 @@ async def test_the_overview_shows_a_month(site: Site, books: Books) -> None:
 
         await chart.hover()
         await expect(page.locator(".tip")).to_contain_text("claude-opus-4-5")
+
+        entries = page.get_by_role("region", name="Changes of credit, newest first").locator("tbody tr")
+        await expect(entries.first).to_have_text(re.compile(r"debit\s*-?\$0\.\d{6}\s*-?\$\d+\.\d{6}"))
+        export = page.locator("a[download='ledger.csv']")
+        await expect(export).to_have_attribute("href", re.compile("v1/ledger"))
 
 
 async def test_a_period_is_compared_with_the_one_before(site: Site, books: Books) -> None:
@@ -90,14 +95,6 @@ async def charged(site: Site, books: Books, first: datetime, *, days: int) -> di
     items = {item["group"]: item["chargedCredits"] for item in report["items"]}
     every = {**items, "all": report["total"]["chargedCredits"]}
     return {name: Decimal(amount) / 10**7 for name, amount in every.items()}
-
-
-async def test_changes_of_the_credit_are_listed(site: Site, books: Books) -> None:
-    async with site.visit(books.key, path="/billing") as page:
-        entries = page.get_by_role("region", name="Changes of credit, newest first").locator("tbody tr")
-        await expect(entries.first).to_have_text(re.compile(r"debit\s*-?\$0\.\d{6}\s*-?\$\d+\.\d{6}"))
-        export = page.locator("a[download='ledger.csv']")
-        await expect(export).to_have_attribute("href", re.compile("v1/ledger"))
 
 
 async def test_filters_are_kept_in_the_url(site: Site, books: Books) -> None:

@@ -9,8 +9,13 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 from sqlalchemy import text
 
-from tests.browser.site import PHONE, Key, Site, accessibility_problems, screenshot
-from tests.factories import a_budget
+from app.billing.prices.price_list import PriceList
+from app.billing.prices.quote import BilledUsage
+from app.billing.receipts.records import NewReceipt
+from app.billing.receipts.repository import insert_receipts
+from app.usage.records import CacheMiss, TokenUsage
+from tests.browser.site import DESKTOP, PHONE, Key, Site, accessibility_problems, resize, screenshot
+from tests.factories import a_budget, a_fact
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -144,13 +149,56 @@ async def test_operators_see_all_accounts_and_choose_one(site: Site, weeks: Week
         await expect(page.get_by_role("alert")).to_contain_text("admin")
 
 
-@pytest.mark.parametrize("size", [PHONE, (1280, 800), (1440, 900)], ids=["phone", "small", "wide"])
-async def test_receipts_are_seen_whole(site: Site, weeks: Weeks, size: tuple[int, int]) -> None:
-    async with site.visit(weeks.key, path="/billing", size=size, dark=size == PHONE) as page:
+async def test_receipts_are_seen_whole(site: Site, weeks: Weeks) -> None:
+    async with site.visit(weeks.key, path="/billing") as page:
         table = page.get_by_role("region", name="Receipts, newest first")
         await expect(table.locator("tbody tr")).to_have_count(30)
-        widths = await table.evaluate("(table) => [table.scrollWidth, table.clientWidth]")
-        await table.scroll_into_view_if_needed()
-        await screenshot(page, f"billing-receipts-{size[0]}")
-        assert widths[0] <= widths[1]
-        assert await page.evaluate("() => document.documentElement.scrollWidth") == size[0]
+        for size in (PHONE, DESKTOP, (1440, 900)):
+            await resize(page, size, dark=size == PHONE)
+            widths = await table.evaluate("(table) => [table.scrollWidth, table.clientWidth]")
+            await table.scroll_into_view_if_needed()
+            await screenshot(page, f"billing-receipts-{size[0]}")
+            assert widths[0] <= widths[1], size
+            assert await page.evaluate("() => document.documentElement.scrollWidth") == size[0]
+
+
+async def test_causes_of_cache_misses_lead_to_their_receipts(site: Site) -> None:
+    services, key = site.world.services, await site.key()
+    own, _ = await services.accounts.create_key(key.account, ["runs:write"])
+    misses = [
+        CacheMiss("changed", "system[2]", expected_tokens=9_000_000, read_tokens=0, idle_s=3),
+        CacheMiss("changed", "messages[4]", expected_tokens=1000, read_tokens=0, idle_s=3),
+        CacheMiss("expired", None, expected_tokens=2000, read_tokens=0, idle_s=400),
+        None,
+    ]
+    usages = [TokenUsage(input_tokens=0 if each is None else each.missed_tokens) for each in misses]
+    facts = [
+        a_fact(own, f"msg_{n}", usage=usage, cache_miss=miss)
+        for n, (usage, miss) in enumerate(zip(usages, misses, strict=True))
+    ]
+    at = datetime.now(UTC)
+    receipts = [
+        NewReceipt.of(fact, PriceList().charge(BilledUsage.of(fact), at=at), "final") for fact in facts
+    ]
+    async with services.database.transaction() as tx:
+        await insert_receipts(tx, receipts)
+
+    async with site.visit(key, path="/billing") as page:
+        table = page.get_by_role("region", name=re.compile("Causes of misses"))
+        rows = table.locator("tbody tr")
+        await expect(rows).to_have_count(3)
+        await expect(rows.nth(0)).to_contain_text(re.compile(r"The system prompt changed.*9,000,000"))
+        await expect(rows.nth(1)).to_contain_text(re.compile(r"The cache had expired.*No remedy"))
+        for size in (PHONE, (1280, 900), (1440, 900)):
+            await resize(page, size, dark=size == PHONE)
+            await table.scroll_into_view_if_needed()
+            await screenshot(page, f"billing-misses-{size[0]}")
+            assert await table.evaluate("(it) => it.scrollWidth <= it.clientWidth"), size
+        assert await accessibility_problems(page) == []
+
+        await rows.nth(0).get_by_role("button").click()
+        await expect(page).to_have_url(re.compile("miss=changed"))
+        found = page.get_by_role("region", name="Receipts, newest first").locator("tbody tr")
+        await expect(found).to_have_count(2)
+        await page.get_by_role("combobox", name="Cache miss").select_option("expired")
+        await expect(found).to_have_count(1)

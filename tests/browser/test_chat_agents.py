@@ -1,6 +1,7 @@
 """Which agent the chat page talks to: what it can do, what to begin with, its model and effort, drafts."""
 
 import asyncio
+import itertools
 import json
 import re
 
@@ -8,7 +9,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from app.simulator.script import Hold, Reply, Text, in_turn
-from tests.browser.site import ASSISTANT, MAILER, PHONE, Site, accessibility_problems, screenshot
+from tests.browser.site import ASSISTANT, MAILER, PHONE, Site, accessibility_problems, looks_well, screenshot
 from tests.browser.test_chat_page import ended, send
 from tests.e2e.stories import a_client
 
@@ -23,12 +24,8 @@ async def option_of(page: Page, graph: str) -> str:
     return " ".join((await page.locator(f"option[value='{graph}']").inner_text()).split())
 
 
-@pytest.mark.parametrize(("size", "name"), [(WIDE, "wide"), (PHONE, "phone")])
-@pytest.mark.parametrize("dark", [False, True])
-async def test_an_agent_is_shown_by_what_people_know_of_it(
-    site: Site, size: tuple[int, int], name: str, *, dark: bool
-) -> None:
-    async with site.visit(await site.key(), size=size, dark=dark) as page:
+async def test_an_agent_is_shown_by_what_people_know_of_it(site: Site) -> None:
+    async with site.visit(await site.key()) as page:
         await page.get_by_label("Graph").select_option(ASSISTANT)
         heading = page.get_by_role("heading", name="💬 Assistant · Messages API")
         await expect(heading).to_have_attribute("title", ASSISTANT)
@@ -38,9 +35,18 @@ async def test_an_agent_is_shown_by_what_people_know_of_it(
         assert await option_of(page, MAILER) == "Mailer · Messages API"
         assert "messages:" not in await page.locator("main").inner_text()
         await page.locator(".composer-options summary").click()
-        await screenshot(page, f"chat-agent-{name}{'-dark' if dark else ''}")
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert await accessibility_problems(page) == []
+        await looks_well(page, "chat-agent", *itertools.product((WIDE, PHONE), (False, True)))
+
+
+async def test_what_may_cost_least_is_offered_first_and_what_has_tools_is_begun_with(site: Site) -> None:
+    async with site.visit(await site.key()) as page:
+        await expect(page.get_by_role("heading", name="💬 Assistant · Agent SDK")).to_be_visible()
+        offered = await page.locator(".composer-graph option").evaluate_all(
+            "them => them.map((it) => it.value)"
+        )
+
+    places = [offered.index(f"claude_agents:{name}") for name in ("summarizer", "assistant", "analyst")]
+    assert places == sorted(places)
 
 
 async def test_a_suggestion_is_put_into_the_field_and_sent_by_the_person(site: Site) -> None:

@@ -1,10 +1,12 @@
 """Answers on the chat page: how they are drawn, and what can be done with them."""
 
+from dataclasses import replace
+
 import pytest
 from playwright.async_api import Page, expect
 
 from app.simulator.script import Reply, Text, in_turn
-from tests.browser.site import ASSISTANT, PHONE, Site, accessibility_problems, screenshot
+from tests.browser.site import ASSISTANT, PHONE, Site, accessibility_problems, looks_well, screenshot
 from tests.browser.test_chat_page import ended, send
 from tests.e2e.stories import a_client
 
@@ -49,8 +51,7 @@ async def copies_of(page: Page) -> None:
 
 async def test_code_formulas_and_tables_are_drawn(site: Site) -> None:
     site.model.script = in_turn(Reply([Text(RICH)]))
-    key = await site.key()
-    async with site.visit(key, size=WIDE) as page:
+    async with site.visit(await site.key(), size=WIDE) as page:
         await copies_of(page)
         await send(page, "Show me all you can", graph=ASSISTANT)
         await ended(page)
@@ -74,15 +75,10 @@ async def test_code_formulas_and_tables_are_drawn(site: Site) -> None:
         assert await page.evaluate("window.copied") == RICH
         await screenshot(page, "answers-rich")
         assert await accessibility_problems(page) == []
-        url = page.url
-    for size, dark in ((WIDE, True), (PHONE, False), (PHONE, True)):
-        async with site.visit(key, path=url, size=size, dark=dark) as page:
-            await expect(page.locator(".formula math")).to_have_count(2)
-            await expect(page.locator(".hljs-keyword").first).to_be_visible()
-            fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-            assert await page.evaluate(fits)
-            await screenshot(page, f"answers-rich-{size[0]}{'-dark' if dark else ''}")
-            assert await accessibility_problems(page) == []
+        await page.reload()
+        await expect(page.locator(".formula math")).to_have_count(2)
+        await expect(page.locator(".hljs-keyword").first).to_be_visible()
+        await looks_well(page, "answers-rich", (WIDE, True), (PHONE, False), (PHONE, True))
 
     assert table == (
         'river,"length, km",sea\r\nNile,6650,"""Mediterranean"", they say"\r\n\'=1+1,-12,Black\r\n'
@@ -135,7 +131,7 @@ async def test_an_answer_is_repeated_a_question_edited_and_versions_are_switched
     assert "Second?" not in str(last)
 
 
-async def test_an_answer_is_rated_and_shows_what_it_has_taken(site: Site) -> None:
+async def test_an_answer_is_rated_and_shows_what_it_has_taken_to_those_who_may_know(site: Site) -> None:
     site.model.script = in_turn(Reply([Text("It is so.")]))
     key = await site.key()
     async with site.visit(key) as page, a_client(site.world.url, key.secret) as http:
@@ -159,12 +155,8 @@ async def test_an_answer_is_rated_and_shows_what_it_has_taken(site: Site) -> Non
 
     assert (run["feedback"]["rating"], run["feedback"]["note"]) == ("down", "It is not so.")
 
-
-async def test_those_who_may_not_read_receipts_see_no_cost(site: Site) -> None:
-    site.model.script = in_turn(Reply([Text("It is so.")]))
-    async with site.visit(await site.key("runs:write", "runs:read")) as page:
-        await send(page, "Is it so?", graph=ASSISTANT)
-        await ended(page)
+    _, secret = await site.world.services.accounts.create_key(key.account, ["runs:write", "runs:read"])
+    async with site.visit(replace(key, secret=secret), path=page.url) as page:
         await page.get_by_role("button", name="Details").click()
         details = page.get_by_role("group", name="Details of this answer")
         await expect(details).to_contain_text("Output tokens")

@@ -1,5 +1,7 @@
 """What commands have put out, on the chat page of those who may see it."""
 
+from dataclasses import replace
+
 import pytest
 from playwright.async_api import expect
 
@@ -15,7 +17,9 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 HIDDEN = "Its result is visible to the model only."
 
 
-async def test_the_output_of_a_command_is_shown_to_those_who_may_audit(site: Site) -> None:
+async def test_the_output_of_a_command_is_shown_to_those_who_may_audit_and_others_are_told_why_not(
+    site: Site,
+) -> None:
     require("bwrap", "socat")
     site.model.script = workshop.calling(
         workshop.bash(f"echo '{HOSTILE}'; seq 1 6000"), workshop.bash("echo it broke >&2; exit 3")
@@ -45,13 +49,8 @@ async def test_the_output_of_a_command_is_shown_to_those_who_may_audit(site: Sit
         await page.locator(".tool").last.get_by_role("button", name="Show the output").click()
         await expect(page.get_by_role("group", name="Output")).to_have_text("it broke")
 
-
-async def test_others_are_told_that_only_the_model_sees_it(site: Site) -> None:
-    require("bwrap", "socat")
-    site.model.script = workshop.calling(workshop.bash("echo secret"))
-    async with site.visit(await site.key("runs:read", "runs:write")) as page:
-        await send(page, "Run it", graph=KEEPER)
-        await ended(page)
-        await page.locator(".tool summary").click()
-        await expect(page.get_by_text(HIDDEN)).to_be_visible()
+    _, secret = await site.world.services.accounts.create_key(auditor.account, ["runs:read", "runs:write"])
+    async with site.visit(replace(auditor, secret=secret), path=page.url) as page:
+        await page.locator(".tool summary").first.click()
+        await expect(page.get_by_text(HIDDEN).first).to_be_visible()
         await expect(page.get_by_role("button", name="Show the output")).to_have_count(0)

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Page, Request, expect
 
 from app.simulator.script import Reply, Text, ToolUse, in_turn
-from tests.browser.site import ASSISTANT, DESKTOP, PHONE, Key, Site, accessibility_problems, screenshot
+from tests.browser.site import ASSISTANT, DESKTOP, PHONE, Site, looks_well
 from tests.browser.test_chat_page import ended, send
 from tests.e2e import workshop
 from tests.programs import require
@@ -39,8 +39,8 @@ def requests_for_files(page: Page) -> Iterator[list[str]]:
     page.remove_listener("request", see)
 
 
-async def a_kept_program(site: Site, key: Key) -> str:
-    """A conversation of two turns, the second of which has changed what the first has left; its address."""
+async def a_kept_program(site: Site, page: Page) -> None:
+    """A conversation of two turns, the second of which has changed what the first has left."""
     site.model.script = in_turn(
         Reply([ToolUse("Write", {"file_path": "/workspace/area.py", "content": PROGRAM})]),
         Reply([workshop.bash(MAKES_OTHERS)]),
@@ -55,56 +55,58 @@ async def a_kept_program(site: Site, key: Key) -> str:
         Reply([workshop.bash("rm few.bin")]),
         Reply([Text("Changed.")]),
     )
-    async with site.visit(key) as page:
-        await send(page, "Write it", graph=KEEPER)
-        await ended(page)
-        await send(page, "More digits")
-        await ended(page, answers=2)
-        return page.url
+    await send(page, "Write it", graph=KEEPER)
+    await ended(page)
+    await send(page, "More digits")
+    await ended(page, answers=2)
 
 
 async def test_kept_files_are_listed_shown_compared_and_downloaded(site: Site) -> None:
     require("bwrap", "socat")
-    key = await site.key()
-    url = await a_kept_program(site, key)
-    for size, dark in ((DESKTOP, False), (PHONE, True)):
-        async with site.visit(key, path=url, size=size, dark=dark) as page:
-            await expect(page.get_by_text("Changed.", exact=True)).to_be_visible()
-            with requests_for_files(page) as requested:
-                await expect(page.get_by_role("button", name="Files", exact=True)).to_be_visible()
-                assert requested == []
-                await page.get_by_role("button", name="Files", exact=True).click()
-                panel = page.get_by_role("dialog", name="Files of this conversation")
-                await expect(panel.get_by_role("listitem")).to_have_count(4)
-                assert len(requested) == 1
-            await expect(panel.get_by_text("few.bin")).to_be_visible()
-            await expect(panel.get_by_role("listitem").filter(has_text="few.bin")).to_contain_text("deleted")
-            await panel.get_by_text("area.py").click()
-            await expect(panel.locator("del")).to_have_text(
-                [f"-     return 3.14 * radius ** 2  # {HOSTILE[:-1]}"]
-            )
-            await expect(panel.locator("ins")).to_have_text(
-                [f"+     return 3.14159 * radius ** 2  # {HOSTILE[:-1]}"]
-            )
-            await expect(panel.locator(".hljs-keyword").first).to_have_text("def")
-            await expect(panel.locator("img")).to_have_count(0)
-            await panel.get_by_text("zeros.bin").click()
-            await expect(panel.get_by_text("It is too large to be shown.")).to_be_visible()
-            await panel.get_by_text("long #1.txt").first.click()
-            await expect(panel.get_by_text("thousand characters more")).to_be_visible()
-            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-            await panel.evaluate("panel => panel.scrollTo(0, 0)")
-            await screenshot(page, f"chat-files-{size[0]}{'-dark' if dark else ''}")
-            assert await accessibility_problems(page) == []
+    async with site.visit(await site.key(), complaints=["status of 404"]) as page:
+        await a_kept_program(site, page)
+        await page.reload()
+        await expect(page.get_by_text("Changed.", exact=True)).to_be_visible()
+        with requests_for_files(page) as requested:
+            await expect(page.get_by_role("button", name="Files", exact=True)).to_be_visible()
+            assert requested == []
+            await page.get_by_role("button", name="Files", exact=True).click()
+            panel = page.get_by_role("dialog", name="Files of this conversation")
+            await expect(panel.get_by_role("listitem")).to_have_count(4)
+            assert len(requested) == 1
+        await expect(panel.get_by_text("few.bin")).to_be_visible()
+        await expect(panel.get_by_role("listitem").filter(has_text="few.bin")).to_contain_text("deleted")
+        await panel.get_by_text("area.py").click()
+        await expect(panel.locator("del")).to_have_text(
+            [f"-     return 3.14 * radius ** 2  # {HOSTILE[:-1]}"]
+        )
+        await expect(panel.locator("ins")).to_have_text(
+            [f"+     return 3.14159 * radius ** 2  # {HOSTILE[:-1]}"]
+        )
+        await expect(panel.locator(".hljs-keyword").first).to_have_text("def")
+        await expect(panel.locator("img")).to_have_count(0)
+        await panel.get_by_text("zeros.bin").click()
+        await expect(panel.get_by_text("It is too large to be shown.")).to_be_visible()
+        await panel.get_by_text("long #1.txt").first.click()
+        await expect(panel.get_by_text("thousand characters more")).to_be_visible()
+        await panel.evaluate("panel => panel.scrollTo(0, 0)")
+        await looks_well(page, "chat-files", (DESKTOP, False), (PHONE, True))
 
-            async with page.expect_download() as one:
-                await panel.get_by_role("link", name="Download area.py").click()
-            assert (await (await one.value).path()).read_text() == CHANGED
-            async with page.expect_download() as all_of_them:
-                await panel.get_by_role("link", name="Download all").click()
-            assert (await all_of_them.value).suggested_filename == "files.zip"
-            await page.keyboard.press("Escape")
-            await expect(panel).to_have_count(0)
+        async with page.expect_download() as one:
+            await panel.get_by_role("link", name="Download area.py").click()
+        assert (await (await one.value).path()).read_text() == CHANGED
+        async with page.expect_download() as all_of_them:
+            await panel.get_by_role("link", name="Download all").click()
+        assert (await all_of_them.value).suggested_filename == "files.zip"
+        await page.keyboard.press("Escape")
+        await expect(panel).to_have_count(0)
+
+        await page.route(
+            "**/v1/runs/*/files/*", lambda route: route.continue_(url=f"{route.request.url}.gone")
+        )
+        await page.get_by_role("button", name="Files", exact=True).click()
+        await panel.get_by_text("area.py").click()
+        await expect(panel.get_by_text("no such file")).to_be_visible()
 
 
 async def test_a_conversation_that_keeps_no_files_says_nothing_of_them(site: Site) -> None:
@@ -113,17 +115,3 @@ async def test_a_conversation_that_keeps_no_files_says_nothing_of_them(site: Sit
         await send(page, "Hello?", graph=ASSISTANT)
         await ended(page)
         await expect(page.get_by_role("button", name="Files", exact=True)).to_have_count(0)
-
-
-async def test_files_that_are_gone_are_said_to_be_gone(site: Site) -> None:
-    require("bwrap", "socat")
-    key = await site.key()
-    url = await a_kept_program(site, key)
-    async with site.visit(key, path=url, complaints=["status of 404"]) as page:
-        await page.get_by_role("button", name="Files", exact=True).click()
-        panel = page.get_by_role("dialog", name="Files of this conversation")
-        await page.route(
-            "**/v1/runs/*/files/*", lambda route: route.continue_(url=f"{route.request.url}.gone")
-        )
-        await panel.get_by_text("area.py").click()
-        await expect(panel.get_by_text("no such file")).to_be_visible()

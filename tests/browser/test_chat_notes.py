@@ -8,6 +8,7 @@ from playwright.async_api import expect
 from app.simulator.script import Reply, Text, in_turn
 from tests.browser.site import ASSISTANT, Site, accessibility_problems, screenshot
 from tests.browser.test_chat_page import ended, send
+from tests.e2e.stories import a_client, a_request
 from tests.web_pages import SNOW, a_search, cited
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -41,9 +42,9 @@ async def test_an_answer_has_its_sources(site: Site) -> None:
 
 async def test_what_a_run_usually_costs_is_shown_beside_send(site: Site) -> None:
     site.model.script = in_turn(Reply([Text("Hello.")]))
-    async with site.visit(await site.key()) as page:
-        await send(page, "hello", graph=ASSISTANT)
-        await ended(page)
-        await page.reload()
+    key = await site.key()
+    async with a_client(site.world.url, key.secret) as http:
+        (await http.post("/v1/runs/wait", json=a_request(graphId=ASSISTANT))).raise_for_status()
+    async with site.visit(key) as page:
         await page.get_by_label("Graph").select_option(ASSISTANT)
         await expect(page.get_by_text(re.compile(r"usually \$0\.0.*, [0-9]+ s"))).to_be_visible()

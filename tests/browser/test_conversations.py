@@ -84,10 +84,8 @@ def about(*names: str) -> list[str]:
 
 
 async def test_conversations_are_grouped_renamed_pinned_and_archived(site: Site) -> None:
-    async with site.visit(await a_reader(site), size=WIDE) as page:
-        # Of this page only: the others are in the same profile.
-        await page.add_init_script(_AT.replace("NOW", str(int(NOW.timestamp() * 1000))))
-        await page.reload()
+    script = _AT.replace("NOW", str(int(NOW.timestamp() * 1000)))
+    async with site.visit(await a_reader(site), size=WIDE, script=script) as page:
         conversations = page.get_by_role("navigation", name="Conversations")
         await expect(conversations.get_by_role("link", name="owls")).to_be_visible()
         assert await groups(page) == {
@@ -129,23 +127,30 @@ async def test_conversations_are_grouped_renamed_pinned_and_archived(site: Site)
         await expect(conversations.get_by_role("link", name="cranes")).to_be_visible()
 
 
-@pytest.mark.parametrize("then", ["owls", "herons"])
-async def test_a_menu_that_is_opened_before_the_browser_tells_of_the_last_one_stays(
-    site: Site, then: str
-) -> None:
+async def test_a_menu_that_is_opened_before_the_browser_tells_of_the_last_one_stays(site: Site) -> None:
     async with site.visit(await a_reader(site), size=WIDE) as page:
-        await page.get_by_role("button", name=re.compile("Actions for .*owls")).click()
-        await expect(page.get_by_role("group", name=re.compile("Actions for .*owls"))).to_be_visible()
-        await page.get_by_role("button", name=re.compile(f"Actions for .*{then}")).evaluate(_OPEN_AT_ONCE)
-        menu = page.get_by_role("group", name=re.compile(f"Actions for .*{then}"))
-        await menu.get_by_text("Pin", exact=True).click()
+        for then in ("owls", "herons"):
+            await page.get_by_role("button", name=re.compile("Actions for .*owls")).click()
+            await expect(page.get_by_role("group", name=re.compile("Actions for .*owls"))).to_be_visible()
+            await page.get_by_role("button", name=re.compile(f"Actions for .*{then}")).evaluate(_OPEN_AT_ONCE)
+            menu = page.get_by_role("group", name=re.compile(f"Actions for .*{then}"))
+            await menu.get_by_text("Pin", exact=True).click()
+            await expect(menu).to_have_count(0)
+            pinned = page.locator("section", has=page.get_by_role("heading", name="Pinned"))
+            await expect(pinned.locator(".sidebar-title", has_text=then)).to_be_visible()
 
-        await expect(page.get_by_role("heading", name="Pinned")).to_be_visible()
-        assert (await groups(page))["Pinned"] == about(then)
 
-
-async def test_conversations_are_found_and_deleted(site: Site) -> None:
+async def test_conversations_are_exported_found_and_deleted(site: Site) -> None:
     async with site.visit(await a_reader(site), size=WIDE) as page:
+        contents = {}
+        for form in ("Markdown", "JSON"):
+            async with page.expect_download() as downloading:
+                await choose(page, "herons", f"Export as {form}")
+            download = await downloading.value
+            contents[download.suggested_filename] = (await download.path()).read_text("utf-8")
+        assert contents.keys() == {"conversation.md", "conversation.json"}
+        assert contents["conversation.md"].startswith("# What do you know about herons?")
+
         conversations = page.get_by_role("navigation", name="Conversations")
         await conversations.get_by_role("searchbox").fill("herons")
         await expect(conversations.get_by_role("heading", name="Found")).to_be_visible()
@@ -164,24 +169,19 @@ async def test_conversations_are_found_and_deleted(site: Site) -> None:
         await expect(conversations.get_by_role("link", name="owls")).to_be_visible()
 
 
-async def test_a_conversation_is_exported(site: Site) -> None:
-    async with site.visit(await a_reader(site), size=WIDE) as page:
-        contents = {}
-        for form in ("Markdown", "JSON"):
-            async with page.expect_download() as downloading:
-                await choose(page, "herons", f"Export as {form}")
-            download = await downloading.value
-            contents[download.suggested_filename] = (await download.path()).read_text("utf-8")
-
-    assert contents.keys() == {"conversation.md", "conversation.json"}
-    assert contents["conversation.md"].startswith("# What do you know about herons?")
-
-
 async def test_a_conversation_is_shared_and_the_link_revoked(site: Site) -> None:
     key = await a_reader(site)
     async with site.visit(key, size=WIDE, complaints=["status of 401"]) as page:
-        await choose(page, "herons", "Share…")
         dialog = page.get_by_role("dialog", name="Share “What do you know about herons?”")
+        await choose(page, "herons", "Share…")
+        await dialog.get_by_role("button", name="Create a link").click()
+        await dialog.get_by_role("button", name="Revoke").click()
+        await expect(dialog.get_by_role("button", name="Revoke")).to_have_count(0)
+        await expect(dialog.get_by_label("The link, which is shown only now")).to_have_count(0)
+        await page.keyboard.press("Escape")
+        await expect(dialog).to_have_count(0)
+
+        await choose(page, "herons", "Share…")
         await dialog.get_by_label("The link works for").select_option("A year")
         await dialog.get_by_role("button", name="Create a link").click()
         url = await dialog.get_by_label("The link, which is shown only now").input_value()
@@ -207,18 +207,6 @@ async def test_a_conversation_is_shared_and_the_link_revoked(site: Site) -> None
         await expect(page.get_by_role("alert")).to_contain_text("This link shows nothing")
         await screenshot(page, "shared-ended")
         assert await accessibility_problems(page) == []
-
-
-async def test_a_revoked_link_is_not_listed(site: Site) -> None:
-    async with site.visit(await a_reader(site)) as page:
-        await choose(page, "owls", "Share…")
-        dialog = page.get_by_role("dialog")
-        await dialog.get_by_role("button", name="Create a link").click()
-        await dialog.get_by_role("button", name="Revoke").click()
-        await expect(dialog.get_by_role("button", name="Revoke")).to_have_count(0)
-        await expect(dialog.get_by_label("The link, which is shown only now")).to_have_count(0)
-        await page.keyboard.press("Escape")
-        await expect(dialog).to_have_count(0)
 
 
 async def test_only_what_a_key_may_is_offered(site: Site) -> None:

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from app.simulator.script import Reply, Text, in_turn
-from tests.browser.site import ASSISTANT, PHONE, Site, accessibility_problems, screenshot
+from tests.browser.site import ASSISTANT, PHONE, Site, accessibility_problems, looks_well, resize, screenshot
 from tests.browser.test_chat_answers import WIDE, copies_of
 from tests.browser.test_chat_page import ended, send
 from tests.e2e.stories import a_client
@@ -111,8 +111,7 @@ async def loaded(page: Page, count: int) -> None:
 async def test_diagrams_are_pictures_with_their_source(site: Site) -> None:
     answer = fenced(*DRAWN, LEFT, "graph TD\n  A --x B", "graph TD\n" + "A-->B\n" * 2_000)
     site.model.script = in_turn(Reply([Text(answer)]))
-    key = await site.key()
-    async with site.visit(key, size=WIDE) as page:
+    async with site.visit(await site.key(), size=WIDE) as page:
         await copies_of(page)
         await send(page, "Draw what you know", graph=ASSISTANT)
         await ended(page)
@@ -145,16 +144,11 @@ async def test_diagrams_are_pictures_with_their_source(site: Site) -> None:
         assert await accessibility_problems(page) == []
         await dialog.get_by_role("button", name="Close").click()
         await expect(dialog).to_have_count(0)
-        url = page.url
-    for size, dark in ((WIDE, True), (PHONE, False), (PHONE, True)):
-        async with site.visit(key, path=url, size=size, dark=dark) as page:
+        await page.reload()
+        for size, dark in ((WIDE, True), (PHONE, False), (PHONE, True)):
+            await resize(page, size, dark=dark)
             await loaded(page, 5)
-            fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-            assert await page.evaluate(fits)
-            for number, name in enumerate(("flow", "state", "sequence", "class", "er")):
-                await page.locator(".diagram").nth(number).scroll_into_view_if_needed()
-                await screenshot(page, f"diagrams-{name}-{size[0]}{'-dark' if dark else ''}")
-            assert await accessibility_problems(page) == []
+            await looks_well(page, "diagrams", (size, dark))
 
 
 async def test_a_shared_conversation_has_its_diagrams(site: Site) -> None:
@@ -171,56 +165,54 @@ async def test_a_shared_conversation_has_its_diagrams(site: Site) -> None:
         assert await accessibility_problems(page) == []
 
 
-@pytest.mark.parametrize(
-    ("source", "outcome"),
-    [
-        ("graph LR; A-->B; B-->C[Text; here]", "diagram-unreadable"),
-        ('graph LR; A-->B; B-->C["Text; here"]', "A, B, Text; here"),
-        ("graph TD\nA --> B\nB[Later (it says)]", "diagram-unreadable"),
-        ("graph\nA-->B\nB[Later]", "A, Later"),
-        ("graph TD\nA -. maybe .-> B\nB==>|sure|A\nA---C", "A, B, C, maybe, sure"),
-        ("graph TD\nA-->|one|B\nA-->|two|B", "A, B, one / two"),
-        ("graph TD\nA --o B", "diagram-unreadable"),
-        ("graph TD\nsubgraph one\nA", "diagram-unreadable"),
-        ('graph TD\nstart["A #quot;b#quot; &lt;c&gt; <b>d</b>"] --> 終わり', 'A "b" <c> d, 終わり'),
-        ("---\ntitle: T\n---\n%%{init: {'theme':'dark'}}%%\ngraph TD\nA:::big-->B\nclick A \"x\"", "A, B"),
-        ("graph TD\n__proto__ --> constructor --> toString", "__proto__, constructor, toString"),
-        ("stateDiagram-v2\n[*] --> A : go\nA : Awake\nnote right of A\nx\nend note", "diagram-unreadable"),
-        ("stateDiagram\n[*] --> A : go\nA : Awake\nA --> A : again", "go, Awake, again"),
-        (
-            'sequenceDiagram\nAnn Lee->>B: hi: "there"; all\nactivate B\nB--)Ann Lee: ',
-            'hi: "there"; all, Ann Lee, B',
-        ),
-        ("sequenceDiagram\nbox Team\nA->>B: hi\nend", "diagram-unreadable"),
-        ("sequenceDiagram\nloop x\nA->>B: hi", "diagram-unreadable"),
-        ('classDiagram\nA <-- B\nnote "x"', "diagram-unreadable"),
-        ("classDiagram\ndirection LR\nA <-- B : uses\nA : +go(x: int)$ void", "B, A, uses, go(x: int), void"),
-        ("erDiagram\nA }o..|{ B : x\nA {\nint id PK, FK\n}\nC", "A, B, x, int, id, C"),
-        ("erDiagram\nA ||--|| B : x\nA ||--|| B : x", "diagram-unreadable"),
-        (
-            "graph TD\n" + " & ".join("abcdefghijklmnopqrs") + " --> " + " & ".join("ABCDEFGHIJKLMNOPQRS"),
-            "diagram-too-large",
-        ),
-        ("graph TD\n" + "\n".join(f"a{number}" for number in range(200)), "diagram-too-large"),
-        ("graph TD\n" + "".join(f"subgraph s{number}\n" for number in range(90)), "diagram-too-large"),
-        (f"graph TD\nA[{'x' * 2_000}]", "diagram-too-large"),
-        ("graph TD\n" + "\n" * 600 + "A", "diagram-too-large"),
-        ('pie\n"a": 1', None),
-        ("mindmap\n  root", None),
-        ("", None),
-    ],
-)
-async def test_a_diagram_is_drawn_whole_or_not_at_all(site: Site, source: str, outcome: str | None) -> None:
-    async with site.visit() as page:
-        drawn: Any = await page.evaluate(_DRAWN, source.strip())
-
-    assert drawn == outcome
+OUTCOMES = [
+    ("graph LR; A-->B; B-->C[Text; here]", "diagram-unreadable"),
+    ('graph LR; A-->B; B-->C["Text; here"]', "A, B, Text; here"),
+    ("graph TD\nA --> B\nB[Later (it says)]", "diagram-unreadable"),
+    ("graph\nA-->B\nB[Later]", "A, Later"),
+    ("graph TD\nA -. maybe .-> B\nB==>|sure|A\nA---C", "A, B, C, maybe, sure"),
+    ("graph TD\nA-->|one|B\nA-->|two|B", "A, B, one / two"),
+    ("graph TD\nA --o B", "diagram-unreadable"),
+    ("graph TD\nsubgraph one\nA", "diagram-unreadable"),
+    ('graph TD\nstart["A #quot;b#quot; &lt;c&gt; <b>d</b>"] --> 終わり', 'A "b" <c> d, 終わり'),
+    ("---\ntitle: T\n---\n%%{init: {'theme':'dark'}}%%\ngraph TD\nA:::big-->B\nclick A \"x\"", "A, B"),
+    ("graph TD\n__proto__ --> constructor --> toString", "__proto__, constructor, toString"),
+    ("stateDiagram-v2\n[*] --> A : go\nA : Awake\nnote right of A\nx\nend note", "diagram-unreadable"),
+    ("stateDiagram\n[*] --> A : go\nA : Awake\nA --> A : again", "go, Awake, again"),
+    (
+        'sequenceDiagram\nAnn Lee->>B: hi: "there"; all\nactivate B\nB--)Ann Lee: ',
+        'hi: "there"; all, Ann Lee, B',
+    ),
+    ("sequenceDiagram\nbox Team\nA->>B: hi\nend", "diagram-unreadable"),
+    ("sequenceDiagram\nloop x\nA->>B: hi", "diagram-unreadable"),
+    ('classDiagram\nA <-- B\nnote "x"', "diagram-unreadable"),
+    ("classDiagram\ndirection LR\nA <-- B : uses\nA : +go(x: int)$ void", "B, A, uses, go(x: int), void"),
+    ("erDiagram\nA }o..|{ B : x\nA {\nint id PK, FK\n}\nC", "A, B, x, int, id, C"),
+    ("erDiagram\nA ||--|| B : x\nA ||--|| B : x", "diagram-unreadable"),
+    (
+        "graph TD\n" + " & ".join("abcdefghijklmnopqrs") + " --> " + " & ".join("ABCDEFGHIJKLMNOPQRS"),
+        "diagram-too-large",
+    ),
+    ("graph TD\n" + "\n".join(f"a{number}" for number in range(200)), "diagram-too-large"),
+    ("graph TD\n" + "".join(f"subgraph s{number}\n" for number in range(90)), "diagram-too-large"),
+    (f"graph TD\nA[{'x' * 2_000}]", "diagram-too-large"),
+    ("graph TD\n" + "\n" * 600 + "A", "diagram-too-large"),
+    ('pie\n"a": 1', None),
+    ("mindmap\n  root", None),
+    ("", None),
+]
+"""Sources, and the words of their pictures, or why there is none."""
 
 
-async def test_edges_end_at_the_side_they_come_from_and_leave_groups_at_their_border(site: Site) -> None:
-    async with site.visit() as page:
-        hidden: Any = await page.evaluate(_HIDDEN_ENDS, DECISIONS)
-        client, server = await page.evaluate(_STARTS, GROUPS)
+async def test_a_diagram_is_drawn_whole_or_not_at_all(blank: Page) -> None:
+    drawn: Any = await blank.evaluate(_DRAWN, [source.strip() for source, _ in OUTCOMES])
+
+    assert drawn == [outcome for _, outcome in OUTCOMES]
+
+
+async def test_edges_end_at_the_side_they_come_from_and_leave_groups_at_their_border(blank: Page) -> None:
+    hidden: Any = await blank.evaluate(_HIDDEN_ENDS, DECISIONS)
+    client, server = await blank.evaluate(_STARTS, GROUPS)
 
     assert hidden == 0
     assert client["x"] == pytest.approx(client["right"])
@@ -231,7 +223,7 @@ async def test_work_on_an_answer_has_a_time_limit_and_the_next_is_done(site: Sit
     async def worker(route: Route) -> None:
         await route.fulfill(content_type="text/javascript", body=_WORKER)
 
-    async with site.visit() as page:
+    async with site.visit(path="/healthz") as page:
         await page.route("**/assets/slow_worker.js", worker)
         answers: Any = await page.evaluate(_LIMITED)
 
@@ -250,13 +242,16 @@ async def test_what_cannot_be_drawn_now_is_not_called_too_large(site: Site, body
     assert said == "This diagram stays code: it could not be drawn."
 
 
-_DRAWN = """async (source) => {
+_DRAWN = """async (sources) => {
   const { drawing } = await import("/assets/chat/diagrams/drawing.js");
-  try {
-    return (await drawing(source))?.words.join(", ") ?? null;
-  } catch (error) {
-    return error.problem ?? String(error);
-  }
+  const outcome = async (source) => {
+    try {
+      return (await drawing(source))?.words.join(", ") ?? null;
+    } catch (error) {
+      return error.problem ?? String(error);
+    }
+  };
+  return Promise.all(sources.map(outcome));
 }"""
 _SHAPES = """
   const { drawing } = await import("/assets/chat/diagrams/drawing.js");

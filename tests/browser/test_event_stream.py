@@ -50,7 +50,7 @@ async def followed(site: Site, *answers: str | int | None, heard: int) -> list[l
             case str(body):
                 await route.fulfill(body=body, content_type="text/event-stream")
 
-    async with site.visit(complaints=["status of", "net::ERR"]) as page:
+    async with site.visit(path="/healthz", complaints=["status of", "net::ERR"]) as page:
         await page.route("**/v1/runs/*/events?*", answer)
         return [*await page.evaluate(_FOLLOW, heard), asked]
 
@@ -85,7 +85,7 @@ async def test_what_cannot_go_on_is_not_tried_again(site: Site, status: int, las
 
 
 async def test_a_silent_connection_is_left_and_a_page_that_is_back_asks_at_once(site: Site) -> None:
-    async with site.visit() as page:
+    async with site.visit(path="/healthz") as page:
         heard, asked, waiting = await page.evaluate(_SILENT)
 
     # The first one says nothing more, the second one fails, and the page asks again before its pause is over.
@@ -134,6 +134,7 @@ async def test_a_page_that_stands_still_catches_up(site: Site) -> None:
             await ended(page)
 
 
+@pytest.mark.long
 async def test_a_page_goes_on_when_its_server_was_killed_and_is_back(
     postgres: str, browser: Browser, tmp_path: Path
 ) -> None:
@@ -216,8 +217,9 @@ _SILENT = """async () => {
     const hear = (what) => {
       heard.push(what);
       if (what === "1") setTimeout(() => (back(), held()));
-      if (what === "lost") setTimeout(back);
-      if (what === "2") setTimeout(() => (back(), resolve([heard, asked, waiting])));
+      const end = () => resolve([heard, asked, waiting]);
+      if (what === "lost") setTimeout(() => (back(), setTimeout(() => asked.length === 3 || end())));
+      if (what === "2") setTimeout(() => (back(), end()));
     };
     followRun("run", {
       onEvent: ({ delta }) => hear(delta),

@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from app.simulator.script import ToolUse
-from tests.browser.site import PHONE, Key, Site, accessibility_problems, screenshot
+from tests.browser.site import DESKTOP, PHONE, Key, Site, looks_well, screenshot
 from tests.browser.test_chat_page import ended, send
 from tests.e2e import workshop
 from tests.e2e.stories import a_client
@@ -30,8 +30,7 @@ async def content_of(site: Site, key: Key) -> str:
         return (await http.get(f"/v1/runs/{run['runId']}/files/notes.txt")).text
 
 
-@pytest.mark.parametrize("dark", [False, True])
-async def test_changed_lines_are_shown_and_the_change_is_changed(site: Site, *, dark: bool) -> None:
+async def test_changed_lines_are_shown_and_the_change_is_changed(site: Site) -> None:
     require("bwrap", "socat")
     edit = {"file_path": PATH, "old_string": "two\nthree", "new_string": f"two\n{HOSTILE}"}
     site.model.script = workshop.calling(
@@ -39,7 +38,7 @@ async def test_changed_lines_are_shown_and_the_change_is_changed(site: Site, *, 
         ToolUse("Edit", {**edit, "replace_all": False}),
     )
     key = await site.key()
-    async with site.visit(key, dark=dark) as page:
+    async with site.visit(key) as page:
         await send(page, "Edit it", graph=workshop.EDITOR)
         arguments = page.get_by_role("group", name="Arguments")
         added, removed = arguments.locator("ins"), arguments.locator("del")
@@ -53,14 +52,12 @@ async def test_changed_lines_are_shown_and_the_change_is_changed(site: Site, *, 
         await expect(added.last).to_have_text(f"+ {HOSTILE.replace(REVERSES, '')}")
         await expect(page.locator(".tool").last).not_to_contain_text(REVERSES)
         await expect(page.locator(".diff img")).to_have_count(0)
-        await screenshot(page, f"chat-change{'-dark' if dark else ''}")
-        assert await accessibility_problems(page) == []
+        await looks_well(page, "chat-change", (DESKTOP, True), (DESKTOP, False))
 
         await page.get_by_role("button", name="Change the arguments").click()
         await expect(page.get_by_label("replace_all")).not_to_be_checked()
         await page.get_by_label("new_string").fill("two\nthree and a half")
-        await screenshot(page, f"chat-change-form{'-dark' if dark else ''}")
-        assert await accessibility_problems(page) == []
+        await looks_well(page, "chat-change-form", (DESKTOP, True), (DESKTOP, False))
         await decided(page, allow="Allow")
         await ended(page)
         await expect(page.get_by_text("A person has changed the arguments.")).to_have_count(1)

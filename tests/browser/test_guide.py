@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.site import DESKTOP, PHONE, Site, accessibility_problems, screenshot
+from tests.browser.site import DESKTOP, PHONE, Site, accessibility_problems, resize, screenshot
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -88,8 +88,9 @@ async def test_the_index_of_the_search_may_fail_to_load(site: Site) -> None:
 
 @pytest.mark.parametrize("path", ["", "/api/events", "/settings", "/OPERATIONS"])
 async def test_the_pages_fit_a_phone_and_a_desk(site: Site, path: str) -> None:
-    for size in (PHONE, DESKTOP, WIDE):
-        async with site.visit(path=f"/docs/guide{path}", size=size) as page:
+    async with site.visit(path=f"/docs/guide{path}") as page:
+        for size in (PHONE, DESKTOP, WIDE):
+            await resize(page, size)
             assert await page.evaluate("document.documentElement.scrollWidth") <= size[0]
             if size == PHONE:
                 await page.get_by_role("button", name="Pages").click()

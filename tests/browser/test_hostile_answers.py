@@ -90,6 +90,14 @@ DIAGRAMS = [
 ]
 
 
+PIECES = [
+    "*a* ",
+    "- `a` [b](https://example.org) $x$\n",
+    "> ",
+    "```js\nlet a = 'b'; // c\n```\n\n$\\frac{1}{2}$\n\n```mermaid\ngraph LR\nA-->B[Some words]\n```\n\n",
+]
+
+
 async def test_no_markup_of_an_answer_becomes_a_part_of_the_page(site: Site) -> None:
     requested: list[str] = []
     site.model.script = in_turn(Reply([Text(XSS)]), Reply([Text(CARD)]))
@@ -160,27 +168,18 @@ async def test_a_command_reads_as_it_is(site: Site) -> None:
     assert not any(char in shown for char in "\u202e\u2066\u2069")
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "*a* ",
-        "- `a` [b](https://example.org) $x$\n",
-        "> ",
-        "```js\nlet a = 'b'; // c\n```\n\n",
-        "$\\frac{1}{2}$\n\n",
-        "```mermaid\ngraph LR\nA-->B[Some words]\n```\n\n",
-    ],
-)
-async def test_no_streamed_answer_holds_the_page_up(site: Site, piece: str) -> None:
+async def test_no_streamed_answer_holds_the_page_up(site: Site) -> None:
+    longest = {}
     async with site.visit() as page:
         await page.evaluate(_STREAM, ["a $x$ `b`\n\n```js\nlet\n```\n\n", 20_000])
         browser = page.context.browser
         assert browser is not None
-        await browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
-        await page.evaluate(_STREAM, [piece, 1_000_000])
-        trace = json.loads(await browser.stop_tracing())
+        for piece in PIECES:
+            await browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
+            await page.evaluate(_STREAM, [piece, 1_000_000])
+            longest[piece] = longest_task_ms(json.loads(await browser.stop_tracing())["traceEvents"])
 
-    assert longest_task_ms(trace["traceEvents"]) < MAX_TASK_MS
+    assert max(longest.values()) < MAX_TASK_MS, longest
 
 
 def longest_task_ms(events: list[dict[str, Any]]) -> float:

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from playwright.async_api import Route
+from playwright.async_api import Page, Route
 
 from tests.browser.site import Site
 from tests.patience import PATIENCE_S
@@ -12,16 +12,14 @@ from tests.patience import PATIENCE_S
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_dollars_are_added_exactly(site: Site) -> None:
-    async with site.visit() as page:
-        sums: Any = await page.evaluate(_SUMS)
+async def test_dollars_are_added_exactly(blank: Page) -> None:
+    sums: Any = await blank.evaluate(_SUMS)
 
     assert sums == ["0.3000000000", None, "12345678901234567890.1000000001", *_SHOWN]
 
 
-async def test_a_period_is_compared_with_as_many_days_before_it(site: Site) -> None:
-    async with site.visit() as page:
-        periods: Any = await page.evaluate(_PERIODS)
+async def test_a_period_is_compared_with_as_many_days_before_it(blank: Page) -> None:
+    periods: Any = await blank.evaluate(_PERIODS)
 
     assert periods == [
         ["2026-11-15", "2026-11-21", "in the 7 days before"],
@@ -32,9 +30,8 @@ async def test_a_period_is_compared_with_as_many_days_before_it(site: Site) -> N
     ]
 
 
-async def test_unusual_days_are_not_known_before_seven_others(site: Site) -> None:
-    async with site.visit() as page:
-        found: Any = await page.evaluate(_UNUSUAL)
+async def test_unusual_days_are_not_known_before_seven_others(blank: Page) -> None:
+    found: Any = await blank.evaluate(_UNUSUAL)
 
     assert found == [None, [], ["2026-11-08"]]
 
@@ -51,7 +48,7 @@ async def test_a_stopped_stream_does_not_reconnect(site: Site) -> None:
         await may_answer.wait()
         await route.fulfill(status=503)
 
-    async with site.visit(complaints=["status of 503"]) as page:
+    async with site.visit(path="/healthz", complaints=["status of 503"]) as page:
         await page.route("**/v1/runs/*/events?*", events)
         await page.evaluate(_FOLLOW)
         for event in requested.values():
@@ -66,9 +63,8 @@ async def test_a_stopped_stream_does_not_reconnect(site: Site) -> None:
     assert opened.count("left") == 1
 
 
-async def test_events_become_turns_with_their_receipts_and_items(site: Site) -> None:
-    async with site.visit() as page:
-        entries, items, pending = await page.evaluate(_RUN)
+async def test_events_become_turns_with_their_receipts_and_items(blank: Page) -> None:
+    entries, items, pending = await blank.evaluate(_RUN)
 
     assert entries == [
         {"kind": "started", "model": "sonnet", "attempt": 0},
@@ -82,9 +78,8 @@ async def test_events_become_turns_with_their_receipts_and_items(site: Site) -> 
     assert pending == 0
 
 
-async def test_events_become_spans(site: Site) -> None:
-    async with site.visit() as page:
-        spans: Any = await page.evaluate(_SPANS)
+async def test_events_become_spans(blank: Page) -> None:
+    spans: Any = await blank.evaluate(_SPANS)
 
     assert spans == [
         "queue Waits for a place 00-01 at 0",

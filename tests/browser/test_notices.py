@@ -43,10 +43,9 @@ _HIDE = """hidden => {
 }"""
 
 
-async def in_a_browser(page: Page, *, answer: str = "granted") -> None:
+def a_browser(*, answer: str = "granted") -> str:
     """The browser's own notifications are replaced by a list of them: without a desktop there are none."""
-    await page.add_init_script(_BROWSER.replace("ANSWER", f'"{answer}"'))
-    await page.reload()
+    return _BROWSER.replace("ANSWER", f'"{answer}"')
 
 
 async def switch_on(page: Page) -> None:
@@ -63,8 +62,7 @@ async def told(page: Page) -> Any:
 async def test_a_hidden_chat_tells_what_waits_and_that_a_run_has_ended(site: Site) -> None:
     hold = Hold(index=3)
     site.model.script = in_turn(Reply([ToolUse(MAIL, TO_BOB)]), Reply([Text("It is sent.")], hold=hold))
-    async with site.visit(await site.key()) as page:
-        await in_a_browser(page)
+    async with site.visit(await site.key(), script=a_browser()) as page:
         assert await page.evaluate("window.asked") == 0
         await switch_on(page)
         assert await page.evaluate("window.told[0][0]") == "Notifications are on"
@@ -90,8 +88,7 @@ async def test_nothing_is_told_of_what_is_seen_or_was_not_asked_for(site: Site) 
     site.model.script = in_turn(
         Reply([ToolUse(MAIL, TO_BOB)]), Reply([Text("Sent.")]), Reply([Text("Hello.")])
     )
-    async with site.visit(await site.key()) as page:
-        await in_a_browser(page)
+    async with site.visit(await site.key(), script=a_browser()) as page:
         await page.evaluate(_HIDE, arg=True)
         await send(page, "Write to Bob", graph=MAILER)
         await page.get_by_role("button", name="Allow", exact=True).click()
@@ -106,8 +103,7 @@ async def test_nothing_is_told_of_what_is_seen_or_was_not_asked_for(site: Site) 
 
 
 async def test_a_browser_that_refuses_is_said_to(site: Site) -> None:
-    async with site.visit(await site.key(), size=PHONE) as page:
-        await in_a_browser(page, answer="denied")
+    async with site.visit(await site.key(), size=PHONE, script=a_browser(answer="denied")) as page:
         await page.locator(".who summary").click()
         await page.get_by_role("button", name=SWITCH).click()
         await expect(page.get_by_role("alert")).to_contain_text("The browser does not allow it")
@@ -119,8 +115,10 @@ async def test_a_browser_that_refuses_is_said_to(site: Site) -> None:
 async def test_hidden_approvals_tell_what_begins_to_wait(site: Site) -> None:
     site.model.script = in_turn(Reply([ToolUse(MAIL, TO_BOB)]), Reply([ToolUse(MAIL, TO_BOB)]))
     key = await site.key()
-    async with site.visit(key, path="/approvals") as page, a_client(site.world.url, key.secret) as http:
-        await in_a_browser(page)
+    async with (
+        site.visit(key, path="/approvals", script=a_browser()) as page,
+        a_client(site.world.url, key.secret) as http,
+    ):
         await switch_on(page)
         await started(http, "Write", MAILER)
         await expect(page).to_have_title(re.compile(r"^\(1\) Approvals"))

@@ -1,14 +1,16 @@
 """The comparison with the provider's reports on the billing page."""
 
 import re
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Browser, Locator, Page, expect
 
 from app.billing.prices.model_price import OperatorPrice
 from app.billing.prices.price_list import PriceList
+from tests.browser.conftest import a_new_site
 from tests.browser.site import PHONE, Key, Site, accessibility_problems, screenshot
 from tests.integration.bookkeeping import CHEAP, OTHER_KEY, SONNET, bookkeeping
 
@@ -17,6 +19,15 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 DAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
 NOON = DAY + timedelta(hours=12)
 SECTION = re.compile("Compared with the provider.s reports")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def site(
+    postgres: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Site]:
+    """A server of its own: the differences of all accounts are looked at."""
+    async with a_new_site(postgres, browser, tmp_path_factory.mktemp("site")) as site:
+        yield site
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -143,6 +143,24 @@ async def test_a_run_shows_its_prompts_its_processes_and_what_the_provider_repor
         assert await accessibility_problems(page) == []
 
 
+async def test_a_bill_is_read_on_a_phone_without_scrolling_sideways(site: Site) -> None:
+    key = await site.key()
+    run_id = await a_run(site, key)
+    async with site.visit(key, path=f"/billing?run={run_id}", size=PHONE) as page:
+        trace = page.get_by_role("region", name="Spans of this run")
+        await expect(trace.get_by_role("rowheader").first).to_be_visible()
+        assert await trace.evaluate("it => it.scrollWidth <= it.clientWidth")
+
+        await page.goto("/billing")
+        filters = page.get_by_role("group", name="Filters").first
+        await expect(filters.get_by_label("End user")).to_be_attached()
+        # Above what they filter, not a screen of their own.
+        tops = await filters.locator(".field").evaluate_all(
+            "them => them.map((it) => it.getBoundingClientRect().top)"
+        )
+        assert len(set(tops)) == 1
+
+
 async def test_what_is_not_shown_of_a_run_says_why(site: Site) -> None:
     key = await site.key("runs:read", "receipts:read", "runs:write")
     run_id = await a_run(site, key)
@@ -157,9 +175,8 @@ async def test_what_is_not_shown_of_a_run_says_why(site: Site) -> None:
         await expect(page.get_by_role("button", name="Run again…")).to_have_count(0)
 
 
-async def test_a_repeated_request_keeps_its_attachments(site: Site) -> None:
-    async with site.visit() as page:
-        found = await page.evaluate(_CHANGED)
+async def test_a_repeated_request_keeps_its_attachments(blank: Page) -> None:
+    found = await blank.evaluate(_CHANGED)
 
     image = {"type": "image", "mediaType": "image/png", "data": "AA=="}
     assert found == [
@@ -208,7 +225,7 @@ async def test_every_view_of_runs_fits_and_is_accessible(
             await expect(page.get_by_text("Loading")).to_have_count(0)
             await page.evaluate("window.scrollTo(0, 0)")
             picture = f"runs-{name}-{size[0]}{'-dark' if dark else ''}"
-            await page.screenshot(path=f"tests/browser/screenshots/{picture}.png", full_page=True)
+            await screenshot(page, picture)
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
             if name == "runs":
                 assert await page.locator(".scroll-x").evaluate("it => it.scrollWidth <= it.clientWidth")

@@ -24,7 +24,7 @@ FOR_OTHERS = (
     # What sets an application up: any HTTP client, or one that is generated.
     *("/v1/schedules", "/v1/webhooks", "/v1/end-users", "/v1/erasures"),
     # Operators, who have commands and pages.
-    *("/v1/alarms", "/v1/chain", "/v1/fleet", "/v1/prices"),
+    *("/v1/alarms", "/v1/chain", "/v1/fleet", "/v1/prices", "/v1/usage/cache-misses"),
     *("/v1/exports", "/v1/ledger", "/v1/reconciliation", "/v1/statements"),
     # What watches the server, and its pages.
     *("/healthz", "/readyz", "/metrics", "/v1/browser-session", "/v1/shared", "/v1/logins"),

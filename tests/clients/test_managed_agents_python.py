@@ -194,7 +194,7 @@ async def test_a_person_confirms_or_denies_a_call(world_of: WorldOf, tmp_path: P
     assert [each.id for each in listed] == [each.id for each in streamed]
 
 
-@every_agent
+@every_agent_at_length
 async def test_a_message_reaches_the_run_that_is_active_and_an_interrupt_ends_its_turn(
     world_of: WorldOf, agent: str
 ) -> None:
@@ -238,7 +238,7 @@ def spent_up(session: Any) -> Any:
     return {"amount": str(int(session.usage.list_cost.amount) - 1), "currency": "USD"}
 
 
-@every_agent
+@every_agent_at_length
 async def test_a_budget_is_never_passed_and_a_higher_one_goes_on(world_of: WorldOf, agent: str) -> None:
     def looks_again(request: ApiRequest) -> Reply:
         block = Text("Noon.") if "Go on." in str(request.messages[-1]) else ToolUse(CLOCK)

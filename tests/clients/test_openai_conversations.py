@@ -10,7 +10,7 @@ import pytest
 from app.simulator.script import Reply, Text, ToolUse, in_turn
 from tests.clients.test_openai_python import a_client, all_runs, echo, heard
 from tests.clients.test_openai_responses import PICK_COLOR
-from tests.e2e.agents import MESSAGES, every_agent
+from tests.e2e.agents import MESSAGES, every_agent_at_length
 from tests.e2e.office import MAIL
 from tests.e2e.office import settings as office_settings
 from tests.e2e.stories import WorldOf
@@ -25,7 +25,7 @@ def said(items: Any) -> list[tuple[str, str]]:
     return [(each.role, each.content[0].text) for each in items]
 
 
-@every_agent
+@every_agent_at_length
 async def test_a_conversation_begins_with_its_items_and_has_what_was_asked_and_answered(
     world_of: WorldOf, agent: str
 ) -> None:

@@ -180,7 +180,7 @@ async def answered(client: AsyncOpenAI, *, streams: bool, **request: Any) -> dic
     return {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
 
 
-@every_agent
+@every_agent_at_length
 async def test_a_call_that_needs_a_person_ends_the_answer_with_a_link_and_the_next_message_goes_on(
     world_of: WorldOf, tmp_path: Path, agent: str
 ) -> None:
@@ -260,7 +260,7 @@ async def test_an_edit_is_answered_in_a_copy_and_equal_requests_are_runs_of_thei
     assert all(run["status"] == "succeeded" for run in runs)
 
 
-@every_agent
+@every_agent_at_length
 async def test_images_files_and_a_schema_are_passed_on_and_the_object_is_the_text(
     world_of: WorldOf, agent: str
 ) -> None:

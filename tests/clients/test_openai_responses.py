@@ -250,7 +250,7 @@ async def test_a_background_response_is_read_resumed_cancelled_and_deleted(world
     assert len(await world.receipts(name.removeprefix("resp_"))) == 1
 
 
-@every_agent
+@every_agent_at_length
 async def test_attachments_are_passed_on_and_an_object_is_parsed(world_of: WorldOf, agent: str) -> None:
     replies = {
         CLAUDE: Reply([ToolUse("StructuredOutput", {"color": "red"})]),

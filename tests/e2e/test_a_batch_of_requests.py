@@ -46,7 +46,7 @@ async def receipts(http: httpx.AsyncClient) -> list[dict[str, Any]]:
         cursor = {"cursor": page["nextCursor"]}
 
 
-@pytest.mark.parametrize("provider", [MESSAGES, CLAUDE])
+@pytest.mark.parametrize("provider", [MESSAGES, pytest.param(CLAUDE, marks=pytest.mark.long)])
 async def test_every_line_has_its_result_and_the_bill_is_the_wires(world_of: WorldOf, provider: str) -> None:
     world, count = await world_of(echo, RUNTALLY_MAX_CONCURRENT_RUNS=12), SIZES[provider]
 

@@ -11,7 +11,7 @@ import pytest
 
 from app.simulator.script import Block, Hold, Reply, Responder, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
-from tests.e2e.agents import every_agent, every_agent_at_length, named, without_cli
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent_at_length, named, without_cli
 from tests.e2e.servers import a_server
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_client, a_request, until
 from tests.e2e.test_a_run_stays_within_its_means import ending
@@ -64,8 +64,9 @@ def of_type(events: list[Heard], type_: str) -> list[dict[str, Any]]:
     return [event.data for event in events if event.type == type_]
 
 
-@every_agent
-@pytest.mark.parametrize("chat", [{"stateKey": "chat"}, {}])
+@pytest.mark.parametrize(
+    ("agent", "chat"), [(CLAUDE, {"stateKey": "chat"}), (MESSAGES, {"stateKey": "chat"}), (MESSAGES, {})]
+)
 async def test_it_goes_on_each_time_the_budget_is_raised_and_pays_for_nothing_again(
     world_of: WorldOf, tmp_path: Path, chat: dict[str, str]
 ) -> None:

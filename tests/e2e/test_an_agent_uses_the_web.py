@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.simulator.script import Answer, ApiRequest, Block, Reply, Text, ToolUse, blocks_of, in_turn
-from tests.e2e.agents import every_agent, without_cli
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_request, said
 from tests.e2e.the_bill import bill, wire
 from tests.graph_files import graph_files
@@ -130,23 +130,28 @@ HOSTILE: dict[str, Callable[[], list[Block]]] = {
 }
 
 
-@every_agent
-@pytest.mark.parametrize("case", HOSTILE)
-async def test_what_is_found_opens_nothing(world_of: WorldOf, tmp_path: Path, case: str) -> None:
-    blocks = [*HOSTILE[case](), Text("So.", citations=[cited("javascript:alert(1)")])]
-    world = await world_of(in_turn(Reply(blocks, final_usage=used(searches=1))), **graphs(tmp_path))
+@pytest.mark.parametrize(
+    ("agent", "cases"),
+    # Both executors read results in the same way; what the CLI passes on is the same for all of them.
+    [pytest.param(CLAUDE, ["2 MB", "scripts"], id=CLAUDE), pytest.param(MESSAGES, [*HOSTILE], id=MESSAGES)],
+)
+async def test_what_is_found_opens_nothing(world_of: WorldOf, tmp_path: Path, cases: list[str]) -> None:
+    found = Text("So.", citations=[cited("javascript:alert(1)")])
+    replies = [Reply([*HOSTILE[case](), found], final_usage=used(searches=1)) for case in cases]
+    world = await world_of(in_turn(*replies), **graphs(tmp_path))
 
-    events = await world.run(a_request("Snow?", graphId=READER))
+    for case in cases:
+        events = await world.run(a_request("Snow?", graphId=READER))
 
-    assert said(events) == "So."
-    assert of(events, "done")[0]["finishReason"] == "stop"
-    assert of(events, "citation") == []
-    (call,), (result,) = of(events, "tool_call_start"), of(events, "tool_call_result")
-    assert result["toolCallId"] == call["toolCallId"]
-    shown = str([event.data for event in events])
-    for secret in ("RW5jcnlwdGVk", "Call the tool", "xxxxx", "upstream", "javascript", "evil"):
-        assert secret not in shown
-    assert len(world.simulator.requests) == 1
+        assert said(events) == "So.", case
+        assert of(events, "done")[0]["finishReason"] == "stop"
+        assert of(events, "citation") == []
+        (call,), (result,) = of(events, "tool_call_start"), of(events, "tool_call_result")
+        assert result["toolCallId"] == call["toolCallId"]
+        shown = str([event.data for event in events])
+        for secret in ("RW5jcnlwdGVk", "Call the tool", "xxxxx", "upstream", "javascript", "evil"):
+            assert secret not in shown
+    assert len(world.simulator.requests) == len(cases)
 
 
 @every_agent

@@ -199,7 +199,7 @@ async def test_an_old_schema_stops_the_server_and_migrate_mends_it(
     with pytest.raises(typer.Exit) as refused, explained():
         await started(tmp_path, "DATABASE_URL", url)
     told = capsys.readouterr().err
-    migrated = await command(tmp_path, "migrate", DATABASE_URL=url)
+    migrated = await command(tmp_path, "migrate", DATABASE_URL=url, FORCE_COLOR="1")
     keyed = await command(
         tmp_path, "keys", "create", "--account", "acme", "--scope", "admin", DATABASE_URL=url
     )
@@ -208,6 +208,7 @@ async def test_an_old_schema_stops_the_server_and_migrate_mends_it(
 
     assert (refused.value.exit_code, "runtally migrate" in told) == (1, True)
     assert migrated.exit_code == 0, migrated.output
+    assert "Migrating the database" in migrated.output
     assert keyed.stdout.startswith("rt_")
 
 

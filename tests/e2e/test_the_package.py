@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 
 from app import __version__
 from app.http.api.guide.pages import guide_pages
+from app.http.api.pages.joined import without_comments
 from app.http.openapi.document import examples
 from app.simulator.script import Reply, Text
 from tests.architecture.tree import ROOT, pyproject
@@ -81,9 +82,10 @@ for path in ("shell.js", "languages/de.ftl"):
 
 
 def _pages() -> str:
+    web = ROOT / "app" / "web"
     script, words = (
-        sha256((ROOT / "app/web" / path).read_bytes()).hexdigest()
-        for path in ("shell.js", "languages/de.ftl")
+        sha256(text.encode()).hexdigest()
+        for text in (without_comments((web / "shell.js").read_text()), (web / "languages/de.ftl").read_text())
     )
     texts = [len(page.text) for page in guide_pages().values()]
     return f"{texts}\n{len(examples())}\ntext/javascript gzip {script}\ntext/plain gzip {words}\n"

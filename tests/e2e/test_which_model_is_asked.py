@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
-from tests.e2e.agents import every_agent
+from tests.e2e.agents import every_agent, every_agent_at_length
 from tests.e2e.stories import World, WorldOf, a_request
 from tests.graph_files import graph_files
 
@@ -109,7 +109,7 @@ async def test_a_request_chooses_within_what_the_graph_allows(world_of: WorldOf,
     assert (too_old.status_code, too_old.json()["detail"]) == (422, f"effort: {OLD} takes no effort")
 
 
-@every_agent
+@every_agent_at_length
 async def test_a_model_is_sent_the_effort_that_its_preview_shows(world_of: WorldOf, tmp_path: Path) -> None:
     """The CLI knows by itself what its models take; both executors send the same."""
     for effort in ("xhigh", "max"):

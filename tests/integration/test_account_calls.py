@@ -73,7 +73,7 @@ async def test_they_are_chosen_by_kind_graph_run_and_conversation(database: Data
     await wait_for(database, key, "b", "client_tool", run="r2")
 
     assert await listed(database, key, CallFilter(kind="client_tool")) == ["b"]
-    assert await listed(database, key, CallFilter(run_id="r1")) == ["a"]
+    assert await listed(database, key, CallFilter(run_ids=["r1"])) == ["a"]
     assert await listed(database, key, CallFilter(graph_id=OTHER)) == ["b"]
     assert await listed(database, key, CallFilter(graph_id=GRAPH, state_key=KEY)) == ["a"]
     assert await listed(database, key, CallFilter(graph_id=OTHER, state_key=KEY)) == []

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -140,23 +139,23 @@ async def test_a_run_and_its_receipts_keep_what_its_request_says(world_of: World
     assert (shown["metadata"], emptied["metadata"], emptied["endUser"]) == ({"ticket": "7"}, None, "ann")
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"endUser": ""},
-        {"endUser": "x" * 129},
-        {"endUser": "line\n"},
-        {"tags": {f"t{number}": "v" for number in range(11)}},
-        {"tags": {"a b": "v"}},
-        {"tags": {"team": ""}},
-        {"metadata": {"k": "x" * 513}},
-        {"metadata": {"k": 7}},
-    ],
-)
-async def test_labels_are_bounded(world_of: WorldOf, fields: Mapping[str, Any]) -> None:
+TOO_MUCH: list[dict[str, Any]] = [
+    {"endUser": ""},
+    {"endUser": "x" * 129},
+    {"endUser": "line\n"},
+    {"tags": {f"t{number}": "v" for number in range(11)}},
+    {"tags": {"a b": "v"}},
+    {"tags": {"team": ""}},
+    {"metadata": {"k": "x" * 513}},
+    {"metadata": {"k": 7}},
+]
+
+
+async def test_labels_are_bounded(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     async with await a_tenant(world, "acme") as client:
-        assert (await client.post("/v1/runs", json=a_request(**fields))).status_code == 422
+        for fields in TOO_MUCH:
+            assert (await client.post("/v1/runs", json=a_request(**fields))).status_code == 422, fields
 
 
 async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:

@@ -72,7 +72,8 @@ async def test_statements_are_listed_printed_and_written(
     file = tmp_path / "statement.pdf"
 
     (*_, listed) = json.loads(await run("statements", "acme", "--json"))
-    shown = json.loads(await run("statements", "acme", listed["month"]))
+    shown = json.loads(await run("statements", "acme", listed["month"], "--json"))
+    read = [line.split() for line in (await run("statements", "acme", listed["month"])).splitlines()]
     table = await run("statements", "acme")
     await run("statements", "acme", listed["month"], "--pdf", str(file))
     missing = await run("statements", "acme", "2020-01", code=2)
@@ -80,6 +81,12 @@ async def test_statements_are_listed_printed_and_written(
 
     assert (listed["closingUsd"], shown["closing"]) == ("0.0070000000", 70_000)
     assert (shown["grants"], shown["charges"], shown["month"]) == (100_000, -30_000, listed["month"])
+    assert read[0] == ["Statement", "of", listed["month"]]
+    assert ["grants", "0.0100000000"] in read
+    assert ["charges", "-0.0030000000"] in read
+    assert ["closing", "0.0070000000"] in read
+    assert ["claude-sonnet-4-6", "1", "-0.0030000000"] in read
+    assert read[-1][:2] == ["Not", "signed;"]
     assert listed["month"] in table
     assert file.read_bytes().startswith(b"%PDF")
     assert "no statement of this month" in missing

@@ -7,6 +7,7 @@ import pytest
 from app.auth.records import KeyRecord
 from app.billing.budgets.records import Amount
 from app.billing.chain.sums.comparison import wrong_sums
+from app.billing.credit.ledger import BudgetSpent
 from app.platform.db import Database
 from tests.integration.test_budgets import TOKENS, Account
 from tests.integration.webhook_seam import payloads, register
@@ -80,3 +81,16 @@ async def test_what_is_held_for_other_runs_is_not_left(account: Account) -> None
         await account.ledger.report_refusal(run, Amount(0, tokens))
 
     assert await sent(account) == [("limit", None)]
+
+
+async def test_what_is_used_up_refuses_before_what_is_only_held(account: Account) -> None:
+    await account.limit(id="held", window="total", credits=100)
+    await account.limit(id="used-up", scope="endUser", window="hour", credits=10)
+    await account.spend(10, end_user="ann")
+    assert await account.call(await account.run("other"), 60)
+    run = await account.run("run-1", end_user="ann")
+
+    with pytest.raises(BudgetSpent) as refused:
+        await account.ledger.resize_reservation(run, Amount(50, 0))
+
+    assert (refused.value.budget.id, refused.value.is_held) == ("used-up", False)

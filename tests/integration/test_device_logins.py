@@ -198,19 +198,19 @@ async def test_codes_are_not_guessed_and_logins_not_begun_without_end(world: Wor
     assert {failed(each) for each in refused} == {(429, "slow_down")}
 
 
-@pytest.mark.parametrize(
-    ("form", "error"),
-    [
-        ({}, "unsupported_grant_type"),
-        ({"grant_type": "password"}, "unsupported_grant_type"),
-        ({"grant_type": DEVICE}, "invalid_request"),
-        ({"grant_type": DEVICE, "device_code": "x"}, "invalid_grant"),
-        ({"grant_type": "refresh_token", "refresh_token": "x.y"}, "invalid_grant"),
-        ({"grant_type": "refresh_token", "refresh_token": "\x00."}, "invalid_grant"),
-    ],
-)
-async def test_forms_that_name_no_login(world: World, form: dict[str, str], error: str) -> None:
-    assert failed(await post(world, "token", **form))[1] == error
+FORMS: list[tuple[dict[str, str], str]] = [
+    ({}, "unsupported_grant_type"),
+    ({"grant_type": "password"}, "unsupported_grant_type"),
+    ({"grant_type": DEVICE}, "invalid_request"),
+    ({"grant_type": DEVICE, "device_code": "x"}, "invalid_grant"),
+    ({"grant_type": "refresh_token", "refresh_token": "x.y"}, "invalid_grant"),
+    ({"grant_type": "refresh_token", "refresh_token": "\x00."}, "invalid_grant"),
+]
+
+
+async def test_forms_that_name_no_login(world: World) -> None:
+    for form, error in FORMS:
+        assert failed(await post(world, "token", **form))[1] == error, form
 
 
 async def test_pages_of_others_cannot_approve(world: World) -> None:

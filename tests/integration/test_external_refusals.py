@@ -24,34 +24,30 @@ from tests.integration.external_calls import (
 )
 from tests.patience import PATIENCE_S
 
+INVALID = "invalid_request_error"
+NO_CALLS = {
+    b"[]": (400, INVALID, "The body is not a request of the Messages API."),
+    b'{"max_tokens": 1}': (400, INVALID, "model: Field required"),
+    b'{"model": "sonnet"}': (404, "not_found_error", "model: 'sonnet' is not the id of a model"),
+    b'{"model": "claude-sonnet-5-5", "model": "claude-opus-5-5"}': (
+        400,
+        INVALID,
+        "model: must be given once",
+    ),
+}
+
 
 class TestWhatIsRefused:
     """Nothing of it reaches the provider."""
 
-    @pytest.mark.parametrize(
-        ("body", "refused"),
-        [
-            (b"[]", (400, "invalid_request_error", "The body is not a request of the Messages API.")),
-            (b'{"max_tokens": 1}', (400, "invalid_request_error", "model: Field required")),
-            (b'{"model": "sonnet"}', (404, "not_found_error", "model: 'sonnet' is not the id of a model")),
-            (
-                b'{"model": "claude-sonnet-5-5", "model": "claude-opus-5-5"}',
-                (400, "invalid_request_error", "model: must be given once"),
-            ),
-        ],
-    )
-    async def test_a_body_that_is_no_call(
-        self, world_of: WorldOf, body: bytes, refused: tuple[int, str, str]
-    ) -> None:
+    async def test_a_body_that_is_no_call(self, world_of: WorldOf) -> None:
         world = await world_of(lambda _: Reply([Text("ok")]))
         headers = {"content-type": "application/json"}
 
-        answers = [
-            await world.http.post(path, content=body, headers=headers)
-            for path in (MESSAGES, f"{MESSAGES}/count_tokens")
-        ]
-
-        assert [error_of(answer) for answer in answers] == [refused] * 2
+        for body, refused in NO_CALLS.items():
+            for path in (MESSAGES, f"{MESSAGES}/count_tokens"):
+                answer = await world.http.post(path, content=body, headers=headers)
+                assert error_of(answer) == refused, path
         assert world.simulator.requests == []
         assert await sessions(world.http) == []
 

@@ -2,12 +2,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import httpx
 import pytest
 
-from app.gateway.call import COUNTED
+from app.gateway.call import COUNTED, CallCost, Refusal
 from app.gateway.cut_answer import BROKEN_OFF
 from app.platform.server.loopback import (
     DropConnection,
@@ -144,6 +144,29 @@ async def test_an_agent_that_hangs_up_at_the_last_number_is_billed_by_it() -> No
 
     assert seam.simulator.sent[0].final_usage is not None
     assert [(message.complete, message.usage.output_tokens) for message in seam.noted.closed] == [(True, 20)]
+
+
+async def test_a_call_whose_agent_hangs_up_while_it_waits_is_never_made() -> None:
+    asked, given_up = asyncio.Event(), asyncio.Event()
+
+    async def check(_cost: CallCost) -> Refusal | None:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.set()
+        return None
+
+    async with the_seam(in_turn(Reply([Text(WORDS)]))) as seam:
+        seam.channel.hooks = replace(seam.channel.hooks, check_credit=check)
+        call = asyncio.create_task(seam.send_message())
+        await asked.wait()
+        call.cancel()
+        async with asyncio.timeout(PATIENCE_S):
+            await given_up.wait()
+        await seam.gateway.close_channel(seam.channel)
+
+    assert (seam.simulator.sent, seam.noted.sent) == ([], [])
 
 
 async def test_closing_a_lane_hangs_up_and_notes_nothing_later() -> None:

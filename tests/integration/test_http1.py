@@ -267,6 +267,23 @@ async def test_a_request_that_breaks_off_was_not_written(authority: Authority | 
     assert caller.written == []
 
 
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 413 Too Large\r\n\r\nno"])
+async def test_a_server_that_ends_its_side_answers_no_more(answer: bytes) -> None:
+    async with calling() as caller:
+        caller.reads.clear()
+        sending = asyncio.create_task(caller.read(LARGE))
+        _, writer = await caller.requests.get()
+        writer.write(answer)
+        writer.write_eof()
+        if answer:
+            assert await sending == (413, b"no")
+        else:
+            with pytest.raises(httpx2.RemoteProtocolError):
+                await sending
+
+    assert caller.written == []
+
+
 @pytest.mark.parametrize("cancels", [True, False])
 async def test_an_answer_that_is_not_read_to_its_end_ends_the_connection(*, cancels: bool) -> None:
     async with calling() as caller:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import httpx
-import pytest
 
 from app.simulator.script import in_turn
 from tests.e2e.stories import World, WorldOf
@@ -65,41 +64,39 @@ async def test_accounts_set_budgets_of_their_own_and_operators_those_of_all(worl
     assert actions == [("budget.deleted", "cap"), ("budget.set", "cap"), ("budget.set", "own")]
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"scope": "planet"}, "scope"),
-        ({"window": "week"}, "window"),
-        ({"mode": None}, "mode"),
-        ({"usd": "-1"}, "usd"),
-        ({"usd": 1.5}, "usd"),
-        ({"usd": "0.00000001"}, "usd"),
-        ({"usd": None}, "usd"),
-        ({"tokens": 5}, "body"),
-        ({"usd": ..., "tokens": -1}, "tokens"),
-        ({"usd": ..., "tokens": True}, "tokens"),
-        ({"usd": ..., "tokens": 10**16}, "tokens"),
-        ({"usd": ...}, "body"),
-        ({"timeZone": "localtime"}, "timeZone"),
-        ({"timeZone": "'; DROP TABLE budgets; --"}, "timeZone"),
-        ({"match": "x"}, "match"),
-        ({"scope": "key", "match": "not-a-key"}, "match"),
-        ({"scope": "tag", "match": "team"}, "match"),
-        ({"scope": "endUser", "match": "a\x00b"}, "match"),
-        ({"scope": "endUser", "match": "a" * 129}, "match"),
-        ({"account": "globex"}, "account"),
-    ],
-)
-async def test_a_budget_that_says_nothing_sensible_names_the_field(
-    world_of: WorldOf, change: dict[str, Any], field: str
-) -> None:
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"scope": "planet"}, "scope"),
+    ({"window": "week"}, "window"),
+    ({"mode": None}, "mode"),
+    ({"usd": "-1"}, "usd"),
+    ({"usd": 1.5}, "usd"),
+    ({"usd": "0.00000001"}, "usd"),
+    ({"usd": None}, "usd"),
+    ({"tokens": 5}, "body"),
+    ({"usd": ..., "tokens": -1}, "tokens"),
+    ({"usd": ..., "tokens": True}, "tokens"),
+    ({"usd": ..., "tokens": 10**16}, "tokens"),
+    ({"usd": ...}, "body"),
+    ({"timeZone": "localtime"}, "timeZone"),
+    ({"timeZone": "'; DROP TABLE budgets; --"}, "timeZone"),
+    ({"match": "x"}, "match"),
+    ({"scope": "key", "match": "not-a-key"}, "match"),
+    ({"scope": "tag", "match": "team"}, "match"),
+    ({"scope": "endUser", "match": "a\x00b"}, "match"),
+    ({"scope": "endUser", "match": "a" * 129}, "match"),
+    ({"account": "globex"}, "account"),
+]
+
+
+async def test_a_budget_that_says_nothing_sensible_names_the_field(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
-    body = {name: value for name, value in {**A_BUDGET, **change}.items() if value is not ...}
 
-    response = await world.http.put("/v1/budgets/b", json=body)
+    for change, field in WRONG:
+        body = {name: value for name, value in {**A_BUDGET, **change}.items() if value is not ...}
+        response = await world.http.put("/v1/budgets/b", json=body)
 
-    assert response.status_code == 422
-    assert [error["field"] for error in response.json()["errors"]] == [field]
+        assert response.status_code == 422, change
+        assert [error["field"] for error in response.json()["errors"]] == [field]
     assert (await world.http.get("/v1/budgets")).json()["items"] == []
 
 

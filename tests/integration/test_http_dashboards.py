@@ -20,7 +20,7 @@ from app.billing.receipts.repository import insert_receipts
 from app.billing.receipts.repricing import reprice
 from app.platform.pagination import Cursor
 from app.simulator.script import Reply, Text, in_turn
-from app.usage.records import CostComparison
+from app.usage.records import CacheMiss, CostComparison, TokenUsage
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import a_fact
 from tests.integration.conftest import in_shared_world
@@ -121,6 +121,60 @@ async def test_usage_is_split_by_a_second_group(world_of: WorldOf) -> None:
     ]
     assert report["total"]["chargedCredits"] == 6
     assert alone["total"]["chargedCredits"] == 2
+
+
+def a_miss(
+    key: KeyRecord, message: str, missed: int, cause: Any, part: str | None = None, **fields: Any
+) -> NewReceipt:
+    """Of as many tokens, which were read as plain input."""
+    miss = CacheMiss(cause, part, expected_tokens=missed + 50, read_tokens=50, idle_s=9)
+    return receipt(
+        key, message, usage=TokenUsage(input_tokens=missed, cache_read_tokens=50), cache_miss=miss, **fields
+    )
+
+
+async def test_misses_of_the_cache_are_summed_by_cause(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    key, secret = await a_tenant(world)
+    other, _ = await a_tenant(world, "other")
+    await charge(
+        world,
+        receipt(key, "msg_usual"),
+        a_miss(key, "msg_system", 2000, "changed", "system[2]"),
+        a_miss(key, "msg_later", 1000, "changed", "system[0]", model=SONNET),
+        a_miss(key, "msg_tools", 1000, "changed", "tools[0]"),
+        a_miss(key, "msg_expired", 3000, "expired"),
+        a_miss(other, "msg_of_another", 9000, "changed", "system[2]"),
+    )
+    unheard = a_miss(key, "msg_unheard", 4000, "model", model="claude-unheard-of-9", basis="unpriced")
+    await charge(world, unheard)
+    rate = Rate(Decimal(3))
+    price = OperatorPrice(unheard.model, NOW, ModelPrice("file", rate, rate, Rate(Decimal(1)), rate, rate))
+    await reprice(world.services.database, PriceList([price]))
+
+    async with a_client(world.url, secret) as client:
+        misses = (await client.get("/v1/usage/cache-misses")).json()["items"]
+        dearest = (await client.get("/v1/usage/cache-misses", params={"top": 1})).json()["items"]
+        early = {"to": "2020-01-01T00:00:00Z", "model": SONNET}
+        none = (await client.get("/v1/usage/cache-misses", params=early)).json()
+        total = (await client.get("/v1/usage")).json()["total"]
+        changed = await messages(client, cacheMiss="changed")
+        expired = await messages(client, cacheMiss="expired", model=SONNET)
+
+    names = ("model", "cause", "part", "receipts", "missedTokens", "costUsd")
+    assert [tuple(each[name] for name in names) for each in misses] == [
+        # A million tokens: $3 instead of $0.30; by the later price instead of $1.
+        (SONNET, "changed", "system", 2, 3000, "0.0081000000"),
+        (SONNET, "expired", None, 1, 3000, "0.0081000000"),
+        (unheard.model, "model", None, 1, 4000, "0.0080000000"),
+        (SONNET, "changed", "tools", 1, 1000, "0.0027000000"),
+    ]
+    assert {each["graphId"] for each in misses} == {"claude_agents:assistant"}
+    assert dearest == misses[:1]
+    assert none["items"] == []
+    assert sum(Decimal(each["costUsd"]) for each in misses) == Decimal(total["cacheMissUsd"])
+    assert changed == ["msg_later", "msg_system", "msg_tools"]
+    assert expired == ["msg_expired"]
 
 
 async def test_alarms_count_what_is_open(world_of: WorldOf) -> None:
@@ -247,7 +301,10 @@ QUESTIONS: Sequence[tuple[str, dict[str, Any], str]] = [
     ("/v1/receipts", {"basis": "guessed"}, "basis"),
     ("/v1/receipts", {"basis": "partial' OR 'a' = 'a"}, "basis"),
     ("/v1/receipts", {"origin": "elsewhere"}, "origin"),
+    ("/v1/receipts", {"cacheMiss": "bad luck"}, "cacheMiss"),
     ("/v1/receipts", {"format": "xml"}, "format"),
+    ("/v1/usage/cache-misses", {"top": 51}, "top"),
+    ("/v1/usage/cache-misses", {"from": "2026-02-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "to"),
     ("/v1/alarms", {"from": "2026-02-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "to"),
     ("/v1/alarms", {"from": "lately"}, "from"),
 ]

@@ -59,6 +59,13 @@ async def polled(
             await asyncio.sleep(0.05)
 
 
+async def statuses(http: httpx.AsyncClient, session: str) -> list[str]:
+    """Of the tasks that a session lists."""
+    listing = {"jsonrpc": "2.0", "id": 3, "method": "tasks/list"}
+    found = (await http.post(PATH, **in_session(session, listing))).json()["result"]["tasks"]
+    return [task["status"] for task in found]
+
+
 async def a_session(world: World, **capabilities: Any) -> str:
     begun = (await world.http.post(PATH, json=beginning(**capabilities))).raise_for_status()
     tasks: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
@@ -271,6 +278,7 @@ async def test_the_result_of_a_task_of_a_session_asks_in_its_stream_and_is_resum
             if not answered and "elicitation/create" in text:
                 answered = True
                 shown = await world.http.post(PATH, **in_session(session, of_task("get", task)))
+                listed_as = await statuses(world.http, session)
                 asked = messages_in(text)[-1][1]
                 reply = {"jsonrpc": "2.0", "id": asked["id"], "result": APPROVED}
                 await world.http.post(PATH, **in_session(session, reply))
@@ -280,7 +288,7 @@ async def test_the_result_of_a_task_of_a_session_asks_in_its_stream_and_is_resum
     related = {"io.modelcontextprotocol/related-task": {"taskId": task}}
     assert {each["execution"]["taskSupport"] for each in listed.json()["result"]["tools"]} == {"optional"}
     assert asked["params"]["_meta"] == related
-    assert shown.json()["result"]["status"] == "input_required"
+    assert [shown.json()["result"]["status"], *listed_as] == ["input_required"] * 2
     assert messages_in(rest.text)[-1] == messages_in(text)[-1]
     result = messages_in(text)[-1][1]["result"]
     assert (result["content"][0]["text"], result["_meta"] | related) == ("Sent.", result["_meta"])
@@ -302,13 +310,14 @@ async def test_the_result_of_a_task_waits_for_the_end_of_its_run_where_the_clien
 
     async with world.http.stream("POST", PATH, **in_session(session, of_task("result", task))) as response:
         shown = await world.http.post(PATH, **in_session(session, of_task("get", task)))
+        listed_as = await statuses(world.http, session)
         # A call does not wait for the person.
         linked = await world.http.post(PATH, **in_session(session, plain))
         await world.decide(task, asked, decision="allow")
         text = (await response.aread()).decode()
 
     assert "Waiting for a person" in messages_in(linked.text)[-1][1]["result"]["content"][0]["text"]
-    assert shown.json()["result"]["status"] == "working"
+    assert [shown.json()["result"]["status"], *listed_as] == ["working"] * 2
     assert messages_in(text)[-1][1]["result"]["content"][0]["text"] == "Sent."
 
 

@@ -84,7 +84,7 @@ async def port(postgres: str, tmp_path_factory: Any) -> AsyncIterator[Port]:
         keep_open(partial(a_world, directory, database_url)) as enter,
     ):
         with capture_logs() as logs:
-            world = await enter(answers, RUNTALLY_METRICS_PORT=0)
+            world = await enter(answers, RUNTALLY_METRICS_PORT=0, DATABASE_POOL_SIZE=10)
         (listening,) = [line for line in logs if line["event"] == "metrics.listening"]
         yield Port(world, listening["url"])
 

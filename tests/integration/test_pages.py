@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.http.api.pages.routes import WEB
+from app.http.api.pages.files import WEB
 from app.simulator.script import in_turn
 from tests.e2e.stories import WorldOf, a_client
 

@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-import pytest
 
 from app.platform.issuers.persons import CALLBACK
 from app.simulator.script import Reply, Text, in_turn
@@ -93,12 +92,16 @@ async def test_problems_lead_back_to_the_page_in_our_words(world_of: WorldOf) ->
     assert "runtally_session" not in browser.cookies
 
 
-@pytest.mark.parametrize("page", ["//a.example", "https://a.example", "/docs", "/\\a.example", "/?a=\n"])
-async def test_a_sign_in_leads_to_no_other_site(world_of: WorldOf, page: str) -> None:
-    async with a_house(world_of) as (_, _, browser):
-        refused = await browser.get(START, params={"next": page})
+ELSEWHERE: list[str] = ["//a.example", "https://a.example", "/docs", "/\\a.example", "/?a=\n"]
 
-    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "next")
+
+async def test_a_sign_in_leads_to_no_other_site(world_of: WorldOf) -> None:
+    async with a_house(world_of) as (_, _, browser):
+        for page in ELSEWHERE:
+            refused = await browser.get(START, params={"next": page})
+
+            assert refused.status_code == 422, page
+            assert refused.json()["errors"][0]["field"] == "next"
 
 
 async def test_over_https_the_cookies_are_of_this_host_only(world_of: WorldOf) -> None:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import pytest
 
 from app.cli.addresses import listen
+from app.cli.processes.listener import PATIENCE_S as TURN_S
 from app.cli.processes.listener import SharedListener
 from tests.patience import PATIENCE_S
 
@@ -58,6 +59,21 @@ def test_one_that_does_not_accept_is_not_waited_for_long(started: Started) -> No
     for _ in range(3):
         while not accepts(first):
             assert time.monotonic() < hangs_at
+
+
+def test_a_connection_after_a_pause_is_accepted_in_turn_as_well(started: Started) -> None:
+    first, second = started(1), started(2)
+    while accepts(first) or accepts(second):
+        pass
+    with socket.create_connection(first.getsockname(), timeout=PATIENCE_S):
+        ahead, behind = (first, second) if accepts(first) else (second, first)
+        assert ahead is first or accepts(second)
+        assert not accepts(ahead)
+        paused_since = time.monotonic()
+        while time.monotonic() - paused_since < TURN_S:
+            pass
+        with socket.create_connection(first.getsockname(), timeout=PATIENCE_S):
+            assert [accepts(ahead), accepts(behind)] == [False, True]
 
 
 def test_one_that_has_stopped_is_not_waited_for(started: Started) -> None:

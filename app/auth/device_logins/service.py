@@ -14,17 +14,8 @@ from typing import Final
 
 from app.auth.accounts import Accounts
 from app.auth.browser_session_repository import delete_expired, find_active_session, insert_session
+from app.auth.device_logins import repository
 from app.auth.device_logins.records import BegunLogin, DeviceLogin, LoginTokens, RequestedLogin
-from app.auth.device_logins.repository import (
-    decide,
-    find_requested,
-    insert_login,
-    is_of_login,
-    lock_login,
-    note_poll,
-    replace_token,
-    store_first_token,
-)
 from app.auth.giving import new_terms, require_scopes
 from app.auth.keys import mint_key
 from app.auth.new_keys import insert_new_key
@@ -106,7 +97,7 @@ class DeviceLogins:
         device_code, letters = secrets.token_urlsafe(32), [secrets.choice(_LETTERS) for _ in range(8)]
         user_code = "".join(letters[:4]) + "-" + "".join(letters[4:])
         async with self.database.transaction() as tx:
-            await insert_login(
+            await repository.insert_login(
                 tx,
                 lifetime=CODE_LIFETIME,
                 device_hash=_hash(device_code),
@@ -120,7 +111,7 @@ class DeviceLogins:
     async def find(self, user_code: str) -> RequestedLogin:
         """The login that waits with this code; raises `LoginNotFound`."""
         async with self.database.read() as reader:
-            found = await find_requested(reader, user_code)
+            found = await repository.find_requested(reader, user_code)
         if found is None:
             raise LoginNotFound
         return found
@@ -137,20 +128,20 @@ class DeviceLogins:
         terms = new_terms(person, key_id, {"expires_at": end, "graphs": GRAPHS, "labels": labels})
         async with self.database.transaction() as tx:
             await self.accounts.require_active_key(tx, person.api_key_id)
-            if await is_of_login(tx, person.api_key_id):
+            if await repository.is_of_login(tx, person.api_key_id):
                 # Otherwise a stolen token could outlive its hour.
                 raise OfLogin
             name, giver = f"login {user_code}", person.api_key_id
             new = NewKey(key_id, person.account_id, mint_key(), SCOPES, name, terms, giver)
             await insert_new_key(tx, new, by)
             decision = {"api_key_id": key_id, "approved_by": giver, "expires_at": end}
-            if not await decide(tx, user_code, **decision):
+            if not await repository.decide(tx, user_code, **decision):
                 raise LoginNotFound
 
     async def deny(self, user_code: str) -> None:
         """Let the device know that it is not signed in; raises `LoginNotFound`."""
         async with self.database.transaction() as tx:
-            if not await decide(tx, user_code, is_denied=True):
+            if not await repository.decide(tx, user_code, is_denied=True):
                 raise LoginNotFound
 
     async def redeem(self, device_code: str) -> LoginTokens:
@@ -160,17 +151,17 @@ class DeviceLogins:
         """
         device_hash = _hash(device_code)
         async with self.database.transaction() as tx:
-            login = await lock_login(tx, device_hash)
+            login = await repository.lock_login(tx, device_hash)
             if login is None or login.refresh_hash is not None:
                 raise GrantRefused
             if login.is_expired:
                 raise CodeExpired
             if login.is_denied:
                 raise LoginDenied
-            await note_poll(tx, device_hash)
+            await repository.note_poll(tx, device_hash)
             if login.api_key_id is not None and not login.is_early:
                 secret = secrets.token_urlsafe(32)
-                await store_first_token(tx, device_hash, _hash(secret))
+                await repository.store_first_token(tx, device_hash, _hash(secret))
                 return await self._tokens(tx, login, device_code, secret)
         raise AskedTooSoon if login.is_early else AuthorizationPending
 
@@ -182,14 +173,14 @@ class DeviceLogins:
         device_code, _, secret = token.partition(".")
         device_hash, given = _hash(device_code), _hash(secret)
         async with self.database.transaction() as tx:
-            login = await lock_login(tx, device_hash)
+            login = await repository.lock_login(tx, device_hash)
             if login is None or login.refresh_hash is None or login.is_expired:
                 raise GrantRefused
             is_last = given == login.refresh_hash
             if is_last or (given == login.previous_hash and login.is_repeatable):
                 following = _next(login.refresh_seed, secret)
                 if is_last:
-                    await replace_token(tx, device_hash, used=given, following=_hash(following))
+                    await repository.replace_token(tx, device_hash, used=given, following=_hash(following))
                 return await self._tokens(tx, login, device_code, following)
         await self.accounts.revoke_key(_key_of(login), by=by)
         raise GrantRefused
@@ -217,7 +208,7 @@ class DeviceLogins:
             key_id = None if session is None else session.api_key_id
         else:
             async with self.database.transaction() as tx:
-                login = await lock_login(tx, _hash(token.partition(".")[0]))
+                login = await repository.lock_login(tx, _hash(token.partition(".")[0]))
             key_id = None if login is None else login.api_key_id
         if key_id is not None:
             await self.accounts.revoke_key(key_id, by=by)

@@ -7,15 +7,7 @@ from typing import Any, Final
 
 import structlog
 
-from app.auth.tokens.checks import (
-    SKEW_S,
-    TokenExpired,
-    TokenRefused,
-    account_in,
-    claims_of,
-    end_user_in,
-    unverified,
-)
+from app.auth.tokens import checks
 from app.auth.tokens.holders import KeyHolders
 from app.auth.tokens.issuer_keys import IssuerKeys
 from app.errors import Unauthenticated
@@ -45,22 +37,22 @@ class Tokens:
         Raises `AccountSuspended`, `IssuerUnavailable`, and `TokenExpired`, `TokenRefused` or their base for
         every other reason.
         """
-        header, claimed = unverified(token)
+        header, claimed = checks.unverified(token)
         issuer = next((each for each in self.issuers if each.issuer == claimed), None)
         if issuer is None:
             raise Unauthenticated
         try:
             return await self._accepted(issuer, header, token)
-        except (TokenRefused, TokenExpired) as error:
+        except (checks.TokenRefused, checks.TokenExpired) as error:
             log.info("token.refused", issuer=issuer.issuer, reason=error.detail)
             raise
 
     async def _accepted(self, issuer: TokenIssuer, header: Mapping[str, Any], token: str) -> Principal:
-        claims = await claims_of(token, header, issuer, self.keys)
-        account, end_user = account_in(claims, issuer), end_user_in(claims, issuer)
+        claims = await checks.claims_of(token, header, issuer, self.keys)
+        account, end_user = checks.account_in(claims, issuer), checks.end_user_in(claims, issuer)
         text = f"issuer:\n{issuer.issuer}\n{issuer.audience}"
         principal = await self.holders.find(account, text, scopes=issuer.scopes, name=issuer.issuer)
-        expires_at = datetime.fromtimestamp(min(int(claims["exp"]) + SKEW_S, _LATEST_S), UTC)
+        expires_at = datetime.fromtimestamp(min(int(claims["exp"]) + checks.SKEW_S, _LATEST_S), UTC)
         labels = KeyLabels.model_validate({"endUser": end_user, "fixed": True})
         terms = replace(principal.terms, expires_at=expires_at, graphs=issuer.graphs, labels=labels)
         scopes = frozenset(issuer.scopes) & _scopes_in(claims, issuer)

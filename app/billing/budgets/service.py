@@ -3,15 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from app.billing.budgets import repository
 from app.billing.budgets.records import AccountBudget, BudgetUse
-from app.billing.budgets.repository import (
-    delete_budget,
-    find_budget,
-    find_budgets,
-    find_use,
-    lock_credit,
-    store_budget,
-)
 from app.errors import Conflict, Forbidden, NotFound
 from app.ids import AccountId
 from app.platform.audit.records import SERVER, Actor, Change
@@ -61,13 +54,13 @@ class Budgets:
         async with self.database.transaction() as tx:
             before = await _lock(tx, account_id, budget.id, is_operator=budget.is_operators)
             if before != budget:
-                if before is None and len(await find_budgets(tx, account_id)) >= MAX_BUDGETS:
+                if before is None and len(await repository.find_budgets(tx, account_id)) >= MAX_BUDGETS:
                     raise TooManyBudgets(f"An account has at most {MAX_BUDGETS} budgets.")
-                await store_budget(tx, account_id, budget, self.clock.now())
+                await repository.store_budget(tx, account_id, budget, self.clock.now())
                 shown = None if before is None else before.shown
                 change = Change(account_id, "budget.set", budget.id, shown, budget.shown)
                 await record_change(tx, by, change)
-            return budget, await find_use(tx, account_id, budget.id, self.clock.now())
+            return budget, await repository.find_use(tx, account_id, budget.id, self.clock.now())
 
     async def delete(
         self, account_id: AccountId, budget_id: str, *, is_operator: bool, by: Actor = SERVER
@@ -77,31 +70,31 @@ class Budgets:
             budget = await _lock(tx, account_id, budget_id, is_operator=is_operator)
             if budget is None:
                 raise BudgetNotFound
-            await delete_budget(tx, account_id, budget_id)
+            await repository.delete_budget(tx, account_id, budget_id)
             await record_change(tx, by, Change(account_id, "budget.deleted", budget_id, budget.shown))
 
     async def get(self, account_id: AccountId, budget_id: str) -> tuple[AccountBudget, BudgetUse]:
         """A budget and what is used of it; raises `BudgetNotFound`."""
         async with self.database.snapshot() as reader:
-            budget = await find_budget(reader, account_id, budget_id)
+            budget = await repository.find_budget(reader, account_id, budget_id)
             if budget is None:
                 raise BudgetNotFound
-            return budget, await find_use(reader, account_id, budget_id, self.clock.now())
+            return budget, await repository.find_use(reader, account_id, budget_id, self.clock.now())
 
     async def list_budgets(self, account_id: AccountId) -> Sequence[tuple[AccountBudget, BudgetUse]]:
         """The budgets of an account and what is used of them."""
         async with self.database.snapshot() as reader:
-            found = await find_budgets(reader, account_id)
+            found = await repository.find_budgets(reader, account_id)
             now = self.clock.now()
-            return [(each, await find_use(reader, account_id, each.id, now)) for each in found]
+            return [(each, await repository.find_use(reader, account_id, each.id, now)) for each in found]
 
 
 async def _lock(
     tx: Transaction, account_id: AccountId, budget_id: str, *, is_operator: bool
 ) -> AccountBudget | None:
     """Lock what budgets are counted under, and look up a budget that is to change."""
-    await lock_credit(tx, account_id)
-    budget = await find_budget(tx, account_id, budget_id)
+    await repository.lock_credit(tx, account_id)
+    budget = await repository.find_budget(tx, account_id, budget_id)
     if budget is not None and budget.is_operators and not is_operator:
         raise BudgetOfOperator
     return budget

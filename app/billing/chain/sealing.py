@@ -11,20 +11,12 @@ from uuid import UUID
 
 import structlog
 
+from app.billing.chain import repository
 from app.billing.chain.head_witness import HeadWitness
 from app.billing.chain.records import ChainHead, ChainLeaf, ChainRoot
-from app.billing.chain.repository import (
-    find_heads,
-    find_held,
-    find_newest_leaves,
-    find_newest_roots,
-    find_time,
-    insert_root,
-    lock_sealing,
-)
 from app.billing.chain.sealing_key import SealingKey
 from app.billing.chain.verifier import NO_ROOT, ROOT_FORMAT, AccountTree, leaf_hash
-from app.platform.background import forever
+from app.platform.background import AFTER_START_S, forever
 from app.platform.db import Database, Reader, Transaction
 
 log = structlog.get_logger(__name__)
@@ -85,7 +77,7 @@ class ChainSealer:
         """Watch and seal until cancelled."""
         if self._key is None:
             log.warning("chain.without_key")
-        await forever(self.step, WATCH_S, name="chain.seal")
+        await forever(self.step, WATCH_S, name="chain.seal", first_after_s=AFTER_START_S)
 
     async def step(self) -> ChainRoot | None:
         """Watch once, and make a root if the newest one is old enough."""
@@ -96,7 +88,7 @@ class ChainSealer:
         """Compare the chains with those remembered, and remember them; returns what was rewritten."""
         known = self._witness.heads
         async with self._database.snapshot() as reader:
-            heads = await find_heads(reader)
+            heads = await repository.find_heads(reader)
             rewritten = await _not_held(reader, known)
         _log_rewritten(rewritten, known)
         # What was rewritten stays remembered as it was, so that the alarm stays.
@@ -109,8 +101,8 @@ class ChainSealer:
         if self._key is None:
             return None
         async with self._database.transaction() as tx:
-            await lock_sealing(tx)
-            newest, now = await _newest_root(tx), await find_time(tx)
+            await repository.lock_sealing(tx)
+            newest, now = await _newest_root(tx), await repository.find_time(tx)
             # A root of the future is from a clock that was wrong.
             if only_due and newest is not None and timedelta(0) <= now - newest.made_at < self._every:
                 return None
@@ -122,8 +114,8 @@ class ChainSealer:
     async def _make(
         self, tx: Transaction, key: SealingKey, newest: ChainRoot | None, *, now: datetime
     ) -> ChainRoot | None:
-        sealed = await find_newest_leaves(tx)
-        heads = await find_heads(tx)
+        sealed = await repository.find_newest_leaves(tx)
+        heads = await repository.find_heads(tx)
         signed = {account: ChainHead(leaf.position, leaf.hash) for account, leaf in sealed.items()}
         # A root never covers what contradicts an earlier one, or what this process remembers.
         kept = await _not_held(tx, signed)
@@ -139,15 +131,15 @@ class ChainSealer:
         statement = await asyncio.to_thread(_statement, newest, leaves, key=key.id, made_at=now)
         number = 1 if newest is None else newest.number + 1
         root = ChainRoot(number, statement, key.sign(statement), now)
-        await insert_root(tx, root, changed)
+        await repository.insert_root(tx, root, changed)
         return root
 
 
 async def seal_status(database: Database) -> SealStatus:
     """How far the chains are sealed."""
     async with database.snapshot() as reader:
-        newest, sealed = await _newest_root(reader), await find_newest_leaves(reader)
-        heads = await find_heads(reader)
+        newest, sealed = await _newest_root(reader), await repository.find_newest_leaves(reader)
+        heads = await repository.find_heads(reader)
     covered = {account: leaf.position for account, leaf in sealed.items()}
     unsealed = sum(max(0, head.position - covered.get(account, 0)) for account, head in heads.items())
     return SealStatus(newest, unsealed)
@@ -159,12 +151,12 @@ def root_hash(statement: str) -> str:
 
 
 async def _newest_root(reader: Reader) -> ChainRoot | None:
-    return next(iter(await find_newest_roots(reader)), None)
+    return next(iter(await repository.find_newest_roots(reader)), None)
 
 
 async def _not_held(reader: Reader, heads: Mapping[UUID, ChainHead]) -> set[UUID]:
     """The accounts whose chain no longer contains this link."""
-    return set(heads.keys() - await find_held(reader, heads))
+    return set(heads.keys() - await repository.find_held(reader, heads))
 
 
 def _log_rewritten(accounts: set[UUID], known: Mapping[UUID, ChainHead]) -> None:

@@ -7,17 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from app.billing.chain.export import (
-    account_record,
-    all_accounts,
-    all_roots,
-    header_record,
-    leaf_record,
-    link_record,
-    linked_rows,
-    root_record,
-    unchained_records,
-)
+from app.billing.chain import export
 from app.billing.chain.records import ChainHead, ChainRoot
 from app.billing.chain.repository import find_held
 from app.billing.chain.row_comparison import changed_rows
@@ -49,21 +39,21 @@ async def verify(
     verifier = ExportVerifier(keys)
     for records in earlier:
         verifier.note(records)
-    accounts = await all_accounts(database)
-    verifier.read(header_record(accounts, complete=True))
-    async for root, leaves in all_roots(database):
-        verifier.read(root_record(root))
+    accounts = await export.all_accounts(database)
+    verifier.read(export.header_record(accounts, complete=True))
+    async for root, leaves in export.all_roots(database):
+        verifier.read(export.root_record(root))
         for leaf in leaves:
-            verifier.read(leaf_record(leaf))
+            verifier.read(export.leaf_record(leaf))
         verifier.findings += _changed_columns(root)
     total = 0
     for account_id in accounts:
-        verifier.read(account_record(account_id))
-        async for row in linked_rows(database, account_id):
+        verifier.read(export.account_record(account_id))
+        async for row in export.linked_rows(database, account_id):
             total += 1
-            verifier.read(link_record(row.link))
+            verifier.read(export.link_record(row.link))
             verifier.findings += changed_rows(row)
-        for record in await unchained_records(database, account_id):
+        for record in await export.unchained_records(database, account_id):
             verifier.read(record)
         verifier.findings += await wrong_sums(database, account_id)
     verifier.read({"type": "end", "links": total})

@@ -193,9 +193,13 @@ class CreditLedger:
             if spendable is None:
                 return None
             if spendable.has_budgets and spendable.credits - pending >= least.credits:
-                for budget in await self._reached(tx, run, least, pending=pending):
-                    if budget.mode == "hard":
-                        raise BudgetSpent(budget.spent, is_held=budget.is_held(least, pending=pending))
+                reached = await self._reached(tx, run, least, pending=pending)
+                hard = [budget for budget in reached if budget.mode == "hard"]
+                held = [budget.is_held(least, pending=pending) for budget in hard]
+                if hard:
+                    # To wait for what is held does not help if another budget is used up.
+                    budget = hard[held.index(min(held))]
+                    raise BudgetSpent(budget.spent, is_held=all(held))
                 await hold(tx, run, requested)
             return spendable
 

@@ -6,15 +6,8 @@ from datetime import datetime
 from sqlalchemy import bindparam, func, insert, select, text, update
 from sqlalchemy.dialects import postgresql
 
+from app.billing.credit import records
 from app.billing.credit.payment_mode import PaymentMode
-from app.billing.credit.records import (
-    DEFAULT_PRIORITY,
-    CreditBalance,
-    GrantTerms,
-    LedgerEntry,
-    Spendable,
-    TopUp,
-)
 from app.billing.credit.tables import credit_accounts, credit_ledger
 from app.ids import AccountId, RunKey
 from app.platform.db import Reader, Transaction
@@ -23,26 +16,26 @@ _ledger = credit_ledger.c
 _accounts = credit_accounts.c
 
 
-async def find_balance(reader: Reader, account_id: AccountId) -> CreditBalance:
+async def find_balance(reader: Reader, account_id: AccountId) -> records.CreditBalance:
     """The account's credit; post-paid and empty if it has no row."""
     found = await reader.execute(_BALANCE, {"account_id": account_id})
     row = found.mappings().one_or_none()
-    return CreditBalance() if row is None else CreditBalance(**row)
+    return records.CreditBalance() if row is None else records.CreditBalance(**row)
 
 
-async def lock_balance(tx: Transaction, account_id: AccountId) -> CreditBalance:
+async def lock_balance(tx: Transaction, account_id: AccountId) -> records.CreditBalance:
     """The account's credit, with its row locked until the transaction ends."""
     await tx.execute(
         postgresql.insert(credit_accounts).values(account_id=account_id).on_conflict_do_nothing()
     )
     found = await tx.execute(_LOCKED_BALANCE, {"account_id": account_id})
-    return CreditBalance(**found.mappings().one())
+    return records.CreditBalance(**found.mappings().one())
 
 
 async def add_booked(
     tx: Transaction,
     account_id: AccountId,
-    entry: LedgerEntry,
+    entry: records.LedgerEntry,
     *,
     balance: int,
     note: str | None,
@@ -66,7 +59,7 @@ async def add_booked(
 
 async def find_entry_by_reference(
     reader: Reader, account_id: AccountId, reference: str
-) -> LedgerEntry | None:
+) -> records.LedgerEntry | None:
     """The account's entry with this reference."""
     statement = select(_ledger.kind, _ledger.credits, _ledger.expires_at, _ledger.priority).where(
         _ledger.account_id == account_id, _ledger.reference == reference
@@ -74,8 +67,8 @@ async def find_entry_by_reference(
     row = (await reader.execute(statement)).one_or_none()
     if row is None:
         return None
-    terms = GrantTerms(row.expires_at, row.priority or DEFAULT_PRIORITY)
-    return LedgerEntry(row.kind, row.credits, terms)
+    terms = records.GrantTerms(row.expires_at, row.priority or records.DEFAULT_PRIORITY)
+    return records.LedgerEntry(row.kind, row.credits, terms)
 
 
 _RESIZE_RESERVATION = text(
@@ -115,7 +108,7 @@ is available; budgets are read by the next statement. No other one changes a run
 
 async def resize_reservation(
     tx: Transaction, run: RunKey, requested: int, *, minimum: int, pending: int, now: datetime
-) -> Spendable | None:
+) -> records.Spendable | None:
     """Set a run's reservation to `requested` if at least `minimum` is available; locks the account's row.
 
     None if there is no limit, and no budget.
@@ -129,7 +122,7 @@ async def resize_reservation(
         "now": now,
     }
     row = (await tx.execute(_RESIZE_RESERVATION, parameters)).one_or_none()
-    return None if row is None else Spendable(row.credits, row.has_budgets, row.has_due, row.held)
+    return None if row is None else records.Spendable(row.credits, row.has_budgets, row.has_due, row.held)
 
 
 _RELEASE = text("SELECT release_credit(:account_id, :run_id)")
@@ -148,14 +141,14 @@ async def update_mode(tx: Transaction, account_id: AccountId, mode: PaymentMode)
     )
 
 
-async def update_top_up(tx: Transaction, account_id: AccountId, top_up: TopUp | None) -> None:
+async def update_top_up(tx: Transaction, account_id: AccountId, top_up: records.TopUp | None) -> None:
     """Set when an account requests more credit; its row exists. A trigger requests it if that is now."""
     below, credits_, per_day = (None, None, None) if top_up is None else astuple(top_up)
     values = {"top_up_below": below, "top_up_credits": credits_, "top_up_per_day": per_day}
     await tx.execute(update(credit_accounts).where(_accounts.account_id == account_id).values(values))
 
 
-_BALANCE = select(*(_accounts[field.name] for field in fields(CreditBalance))).where(
+_BALANCE = select(*(_accounts[field.name] for field in fields(records.CreditBalance))).where(
     _accounts.account_id == bindparam("account_id")
 )
 _LOCKED_BALANCE = _BALANCE.with_for_update()

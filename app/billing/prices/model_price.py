@@ -1,4 +1,4 @@
-"""ModelPrice: every price of one model, in dollars; pure."""
+"""ModelPrice: every price of one model, in dollars; what a message costs: `price_list`; pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

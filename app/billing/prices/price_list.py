@@ -1,4 +1,4 @@
-"""PriceList: the price of a message, in `Decimal`; pure."""
+"""PriceList: what a message of any model costs; the prices of one model are in `model_price`; pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

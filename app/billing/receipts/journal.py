@@ -17,19 +17,7 @@ from uuid import UUID
 import structlog
 from filelock import FileLock, Timeout
 
-from app.billing.receipts.journal_records import (
-    ACKNOWLEDGED,
-    COMPLETED,
-    REPLACED,
-    STARTED,
-    UPDATED,
-    VOID,
-    JournalReader,
-    encode,
-    encode_fact,
-    encode_progress,
-    encode_replacement,
-)
+from app.billing.receipts import journal_records
 from app.billing.receipts.journal_segments import Segment, is_written, read_segment
 from app.errors import OperatorError, Unavailable
 from app.usage.records import UsageFact
@@ -118,9 +106,11 @@ class Journal:
         """
         self._started[fact.key] = fact
         if replaces is None:
-            self._append_fact(STARTED, fact)
+            self._append_fact(journal_records.STARTED, fact)
         else:
-            self._append_fact(REPLACED, fact, encode_replacement(fact, replaces=replaces))
+            self._append_fact(
+                journal_records.REPLACED, fact, journal_records.encode_replacement(fact, replaces=replaces)
+            )
             self._mark_acknowledged({replaces})
 
     def update_message(self, fact: UsageFact) -> None:
@@ -133,26 +123,26 @@ class Journal:
             return
         usage = replace(before.usage, output_tokens=fact.usage.output_tokens)
         if fact.key in self._segments[-1].pending and fact == replace(before, usage=usage):
-            self._append(UPDATED, encode_progress(fact))
+            self._append(journal_records.UPDATED, journal_records.encode_progress(fact))
         else:
             self._started[fact.key] = fact
-            self._append_fact(STARTED, fact)
+            self._append_fact(journal_records.STARTED, fact)
 
     def complete_message(self, fact: UsageFact) -> None:
         """Record the final usage of a message; replaces what was recorded of it before."""
         self._started.pop(fact.key, None)
-        self._append_fact(COMPLETED, fact)
+        self._append_fact(journal_records.COMPLETED, fact)
 
     def void_message(self, key: str) -> None:
         """Record that a message is not charged; kept until it is acknowledged."""
         self._mark_acknowledged({key})
         self._segments[-1].pending.add(key)
-        self._append(ACKNOWLEDGED, f"{key} {VOID}".encode())
+        self._append(journal_records.ACKNOWLEDGED, f"{key} {journal_records.VOID}".encode())
 
     def acknowledge(self, keys: Iterable[str]) -> None:
         """Record that receipts are in the database; deletes segments that are no longer needed."""
         finished = set(keys)
-        self._append(ACKNOWLEDGED, " ".join(sorted(finished)).encode())
+        self._append(journal_records.ACKNOWLEDGED, " ".join(sorted(finished)).encode())
         self._mark_acknowledged(finished)
 
     async def sync(self) -> None:
@@ -193,7 +183,7 @@ class Journal:
     def probe(self) -> None:
         """After a failure, try to write again, beginning with the records that could not be written."""
         if self.problem is not None and not self._unwritten:
-            self._append(ACKNOWLEDGED, b"")
+            self._append(journal_records.ACKNOWLEDGED, b"")
         elif self.problem is not None:
             self._write()
 
@@ -220,7 +210,7 @@ class Journal:
     def _append_fact(self, kind: bytes, fact: UsageFact, payload: bytes | None = None) -> None:
         segment = self._segments[-1]
         segment.pending.add(fact.key)
-        self._append(kind, encode_fact(fact) if payload is None else payload)
+        self._append(kind, journal_records.encode_fact(fact) if payload is None else payload)
         if self.problem is None:
             self._release_older(fact.key, segment)
 
@@ -251,7 +241,7 @@ class Journal:
 
     def _append(self, kind: bytes, payload: bytes) -> None:
         self._record_number += 1
-        self._unwritten += encode(self._record_number, kind, payload)
+        self._unwritten += journal_records.encode(self._record_number, kind, payload)
         self._write()
 
     def _write(self) -> None:
@@ -336,7 +326,7 @@ class Journal:
             # Its process is alive, and has lost its lock file.
             lock.release()
             return []
-        reader = JournalReader()
+        reader = journal_records.JournalReader()
         segments = [read_segment(Segment(path, lock), reader) for path in paths]
         remaining = reader.remaining
         self.void |= reader.void

@@ -1,4 +1,4 @@
-"""OpenMessageDelivery: keeps messages in progress in the database, and bills those that were left there."""
+"""OpenMessageDelivery: writes messages in progress to the database, and bills those that were left there."""
 
 import asyncio
 from collections.abc import Iterable

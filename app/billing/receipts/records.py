@@ -20,6 +20,7 @@ from app.usage.records import (
     Basis,
     ChargedUsage,
     ExecutorType,
+    MissCause,
     Origin,
     ProviderCall,
     TokenUsage,
@@ -242,6 +243,7 @@ class ReceiptFilter:
     api_key_id: UUID | None = None
     basis: ReceiptBasis | None = None
     origin: Origin | None = None
+    miss_cause: MissCause | None = None
     labels: LabelFilter = ANY_LABELS
 
 

@@ -14,23 +14,7 @@ from app.billing.prices.model_names import RELEASE
 from app.billing.receipts.records import Receipt
 from app.billing.receipts.repository import receipt_of
 from app.billing.receipts.tables import charge_receipts, measured_receipts
-from app.billing.reconciliation.records import (
-    HOUR,
-    KINDS,
-    LONG_CONTEXT,
-    LONG_PROMPT,
-    Counts,
-    Difference,
-    Dimensions,
-    EqualReceipt,
-    PriceDifference,
-    ReconciledWindow,
-    RecordedUsage,
-    Window,
-    by_kind,
-    counts_from,
-    normal_dimensions,
-)
+from app.billing.reconciliation import records
 from app.billing.reconciliation.schedule import REPEATED, History
 from app.billing.reconciliation.tables import (
     price_differences,
@@ -53,14 +37,14 @@ _found = reconciliation_differences.c
 _prices = price_differences.c
 
 _UNIT_STEP = Decimal("1e-18")
-_DIMENSION_NAMES = Dimensions._fields
+_DIMENSION_NAMES = records.Dimensions._fields
 
 _RECORDED = text(
     f"""
     SELECT date_trunc('minute', used_at) AS began, date_trunc('minute', created_at) AS ended, account_id,
            model, requested_model, inference_geo, service_tier, speed,
-           input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens > {LONG_PROMPT}
-               AS long_prompt,
+           input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens
+               > {records.LONG_PROMPT} AS long_prompt,
            output_estimated, usage_unit_id LIKE 'unanswered-%' AS unanswered,
            (stop_reason = 'refusal' AND output_tokens = 0) IS TRUE AS refused,
            jsonb_array_length(unpriced) > 0 AS unpriced,
@@ -114,22 +98,22 @@ _FAILURES = text(
 )
 
 
-async def find_recorded(reader: Reader, window: Window) -> list[RecordedUsage]:
+async def find_recorded(reader: Reader, window: records.Window) -> list[records.RecordedUsage]:
     """Sums by minute of the receipts that consist of one part."""
     rows = (await reader.execute(_RECORDED, window._asdict())).mappings()
     return [
-        RecordedUsage(
+        records.RecordedUsage(
             began=row["began"],
             ended=row["ended"],
             account_id=AccountId(row["account_id"]),
-            dimensions=normal_dimensions(
+            dimensions=records.normal_dimensions(
                 row["model"],
                 inference_geo=row["inference_geo"],
                 service_tier=row["service_tier"],
                 speed=row["speed"],
-                context_window=LONG_CONTEXT if row["long_prompt"] else None,
+                context_window=records.LONG_CONTEXT if row["long_prompt"] else None,
             ),
-            counts=tuple(int(row[kind]) for kind in KINDS),
+            counts=tuple(int(row[kind]) for kind in records.KINDS),
             receipts=row["receipts"],
             cost_usd=row["cost_usd"],
             served_model=row["model"],
@@ -144,7 +128,7 @@ async def find_recorded(reader: Reader, window: Window) -> list[RecordedUsage]:
 
 
 async def find_receipts_in_parts(
-    reader: Reader, window: Window, *, after: tuple[datetime, UUID] | None, limit: int
+    reader: Reader, window: records.Window, *, after: tuple[datetime, UUID] | None, limit: int
 ) -> list[Receipt]:
     """The other receipts, in the order of time, after a time and id."""
     statement = select(measured_receipts).where(
@@ -161,8 +145,13 @@ async def find_receipts_in_parts(
 
 
 async def find_equal_receipts(
-    reader: Reader, window: Window, dimensions: Dimensions, counts: Counts, *, limit: int
-) -> list[EqualReceipt]:
+    reader: Reader,
+    window: records.Window,
+    dimensions: records.Dimensions,
+    counts: records.Counts,
+    *,
+    limit: int,
+) -> list[records.EqualReceipt]:
     """Receipts of these counts."""
     columns = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens")
     values = zip((*columns, "cache_write_1h_tokens", "web_search_requests"), counts, strict=True)
@@ -178,10 +167,10 @@ async def find_equal_receipts(
         .order_by(_receipts.used_at, _receipts.id)
         .limit(limit)
     )
-    return [EqualReceipt(**row) for row in (await reader.execute(statement)).mappings()]
+    return [records.EqualReceipt(**row) for row in (await reader.execute(statement)).mappings()]
 
 
-async def claim(tx: Transaction, id_: UUID, window: Window, *, lease: timedelta) -> bool:
+async def claim(tx: Transaction, id_: UUID, window: records.Window, *, lease: timedelta) -> bool:
     """Begin a reconciliation unless another one is running."""
     now = func.clock_timestamp()
     await tx.execute(
@@ -214,7 +203,9 @@ async def fail(tx: Transaction, id_: UUID, problem: str) -> None:
     )
 
 
-async def complete(tx: Transaction, id_: UUID, result: ReconciledWindow, *, gone: Collection[UUID]) -> bool:
+async def complete(
+    tx: Transaction, id_: UUID, result: records.ReconciledWindow, *, gone: Collection[UUID]
+) -> bool:
     """Store what is new, and that differences are `gone`; False if the claim was lost."""
     ended = await tx.execute(
         update(reconciliations)
@@ -233,14 +224,14 @@ async def complete(tx: Transaction, id_: UUID, result: ReconciledWindow, *, gone
     return True
 
 
-async def find_history(reader: Reader, span: Window) -> History:
+async def find_history(reader: Reader, span: records.Window) -> History:
     """What was compared in a time, and what failed."""
     first = select(func.min(_runs.window_start)).where(_runs.window_start < span.end)
-    given = {**span._asdict(), "recent": span.end - REPEATED, "late": REPEATED - HOUR}
+    given = {**span._asdict(), "recent": span.end - REPEATED, "late": REPEATED - records.HOUR}
     compared = (await reader.execute(_COMPARED, given)).mappings()
     failures = (await reader.execute(_FAILURES, span._asdict())).mappings()
     return History(
-        compared=[Window(row["start"], row["end"]) for row in compared],
+        compared=[records.Window(row["start"], row["end"]) for row in compared],
         first_start=(await reader.execute(first)).scalar(),
         failures={row["start"]: row["failed_at"] for row in failures},
     )
@@ -248,13 +239,13 @@ async def find_history(reader: Reader, span: Window) -> History:
 
 async def find_differences(
     reader: Reader,
-    window: Window,
+    window: records.Window,
     page: PageRequest | None = None,
     *,
     explained: bool | None = None,
     account_id: AccountId | None = None,
     run: RunKey | None = None,
-) -> list[Difference]:
+) -> list[records.Difference]:
     """Differences that the latest comparison of their time has found; those of a page newest first.
 
     `run`: only those about its account, in whose time and model it has receipts.
@@ -283,15 +274,15 @@ def _touches(run: RunKey) -> ColumnElement[bool]:
 
 
 async def find_price_differences(
-    reader: Reader, window: Window, *, limit: int | None = None
-) -> list[PriceDifference]:
+    reader: Reader, window: records.Window, *, limit: int | None = None
+) -> list[records.PriceDifference]:
     """Prices that the latest audit of their time has found to differ, newest first."""
     statement = _current(price_differences, window)
     statement = statement.order_by(_prices.starting_at.desc(), _prices.id.desc()).limit(limit)
     return [_price_difference(row) for row in (await reader.execute(statement)).mappings()]
 
 
-def _current(table: Table, window: Window) -> Select[Any]:
+def _current(table: Table, window: records.Window) -> Select[Any]:
     found = table.c
     return select(table).where(
         found.superseded_by.is_(None), found.starting_at >= window.start, found.starting_at < window.end
@@ -303,17 +294,17 @@ async def _insert(tx: Transaction, table: Table, rows: list[dict[str, Any]]) -> 
         await tx.execute(insert(table), rows)
 
 
-def _row(id_: UUID, each: Difference) -> dict[str, Any]:
+def _row(id_: UUID, each: records.Difference) -> dict[str, Any]:
     return {
         **_columns(id_, each),
         "explained": each.is_explained,
-        "counts": by_kind(each.counts),
+        "counts": records.by_kind(each.counts),
         "lines": list(each.lines),
         "evidence": dict(each.evidence),
     }
 
 
-def _price_row(id_: UUID, each: PriceDifference) -> dict[str, Any]:
+def _price_row(id_: UUID, each: records.PriceDifference) -> dict[str, Any]:
     return {
         **_columns(id_, each),
         "provider_unit_usd": _unit(each.provider_unit_usd),
@@ -321,12 +312,12 @@ def _price_row(id_: UUID, each: PriceDifference) -> dict[str, Any]:
     }
 
 
-def _columns(id_: UUID, each: Difference | PriceDifference) -> dict[str, Any]:
+def _columns(id_: UUID, each: records.Difference | records.PriceDifference) -> dict[str, Any]:
     values = {name: getattr(each, name) for name in _names(type(each))}
     return {**values, **each.dimensions._asdict(), "reconciliation_id": id_}
 
 
-def _names(record: type[Difference | PriceDifference]) -> list[str]:
+def _names(record: type[records.Difference | records.PriceDifference]) -> list[str]:
     """The fields that are columns of the same name."""
     return [each.name for each in fields(record) if each.name != "dimensions"]
 
@@ -335,15 +326,17 @@ def _unit(dollars: Decimal) -> Decimal:
     return dollars.quantize(_UNIT_STEP, ROUND_HALF_UP)
 
 
-def _difference(row: Any) -> Difference:
-    values: dict[str, Any] = {name: row[name] for name in _names(Difference)}
-    return Difference(dimensions=_dimensions(row), **{**values, "counts": counts_from(row["counts"])})
+def _difference(row: Any) -> records.Difference:
+    values: dict[str, Any] = {name: row[name] for name in _names(records.Difference)}
+    return records.Difference(
+        dimensions=_dimensions(row), **{**values, "counts": records.counts_from(row["counts"])}
+    )
 
 
-def _price_difference(row: Any) -> PriceDifference:
-    values: dict[str, Any] = {name: row[name] for name in _names(PriceDifference)}
-    return PriceDifference(dimensions=_dimensions(row), **values)
+def _price_difference(row: Any) -> records.PriceDifference:
+    values: dict[str, Any] = {name: row[name] for name in _names(records.PriceDifference)}
+    return records.PriceDifference(dimensions=_dimensions(row), **values)
 
 
-def _dimensions(row: Any) -> Dimensions:
-    return Dimensions(*(row[name] for name in _DIMENSION_NAMES))
+def _dimensions(row: Any) -> records.Dimensions:
+    return records.Dimensions(*(row[name] for name in _DIMENSION_NAMES))

@@ -11,6 +11,7 @@ import anyio
 import structlog
 
 from app.billing.prices.price_list import PriceList
+from app.billing.reconciliation import records, repository
 from app.billing.reconciliation.calls.repository import delete_old_calls, find_calls, find_unbilled
 from app.billing.reconciliation.comparing.alignment import REACH, best_moment
 from app.billing.reconciliation.comparing.comparison import compare
@@ -19,30 +20,6 @@ from app.billing.reconciliation.comparing.receipt_parts import recorded_parts
 from app.billing.reconciliation.comparing.summary import hours_of, log_new, superseded_by, without_known
 from app.billing.reconciliation.comparing.unit_prices import UnitPrices
 from app.billing.reconciliation.provider.reports import ProviderReports, ReportNotOffered, ReportsUnavailable
-from app.billing.reconciliation.records import (
-    DAY,
-    HOUR,
-    Books,
-    CostSource,
-    Difference,
-    ListedCost,
-    ReconciledWindow,
-    RecordedUsage,
-    ReportedRequests,
-    Window,
-    floor_to,
-)
-from app.billing.reconciliation.repository import (
-    claim,
-    complete,
-    fail,
-    find_differences,
-    find_equal_receipts,
-    find_history,
-    find_price_differences,
-    find_receipts_in_parts,
-    find_recorded,
-)
 from app.billing.reconciliation.schedule import HORIZON, due
 from app.errors import AppError, Conflict
 from app.ids import AccountId, new_uuid
@@ -107,12 +84,12 @@ class Reconciliation:
         """Compare each hour once it is complete, until cancelled."""
         await forever(self.compare_due, EVERY_S, name="reconciliation")
 
-    async def compare_due(self, *, now: datetime | None = None) -> list[ReconciledWindow]:
+    async def compare_due(self, *, now: datetime | None = None) -> list[records.ReconciledWindow]:
         """Compare what is due; what remains, or fails, is due in the next pass."""
         end = self.latest_end(now)
         async with self.database.snapshot() as reader:
-            history = await find_history(reader, Window(end - HORIZON, end))
-        results: list[ReconciledWindow] = []
+            history = await repository.find_history(reader, records.Window(end - HORIZON, end))
+        results: list[records.ReconciledWindow] = []
         try:
             for part in due(end, history):
                 results += [each async for each in self.compare(part)]
@@ -123,9 +100,9 @@ class Reconciliation:
 
     def latest_end(self, now: datetime | None = None) -> datetime:
         """The end of the latest hour that the provider's reports contain completely."""
-        return floor_to((now or datetime.now(UTC)) - self.config.settle, HOUR)
+        return records.floor_to((now or datetime.now(UTC)) - self.config.settle, records.HOUR)
 
-    async def compare(self, window: Window) -> AsyncIterator[ReconciledWindow]:
+    async def compare(self, window: records.Window) -> AsyncIterator[records.ReconciledWindow]:
         """Compare a window day by day; each day is stored as soon as it is done.
 
         Raises `ReconciliationRunning`, `ProviderKeyUnknown` and `ReportsUnavailable`.
@@ -134,10 +111,12 @@ class Reconciliation:
             async with self._claimed(part) as id_:
                 result = await self._compared(part)
                 async with self.database.transaction() as tx:
-                    known = await find_differences(tx, part)
-                    known_prices = await find_price_differences(tx, part)
+                    known = await repository.find_differences(tx, part)
+                    known_prices = await repository.find_price_differences(tx, part)
                     new = without_known(result, known, known_prices)
-                    if not await complete(tx, id_, new, gone=superseded_by(result, known, known_prices)):
+                    if not await repository.complete(
+                        tx, id_, new, gone=superseded_by(result, known, known_prices)
+                    ):
                         raise ReconciliationRunning
             log_new(result, known=known, known_prices=known_prices)
             yield result
@@ -145,11 +124,11 @@ class Reconciliation:
             await delete_old_calls(tx, before=window.end - _CALLS_KEPT)
 
     @asynccontextmanager
-    async def _claimed(self, window: Window) -> AsyncIterator[UUID]:
+    async def _claimed(self, window: records.Window) -> AsyncIterator[UUID]:
         """Only one process compares at a time; a claim of a dead process expires."""
         id_ = new_uuid()
         async with self.database.transaction() as tx:
-            if not await claim(tx, id_, window, lease=_LEASE):
+            if not await repository.claim(tx, id_, window, lease=_LEASE):
                 raise ReconciliationRunning
         try:
             async with asyncio.timeout(_LEASE.total_seconds() * 0.9):
@@ -161,17 +140,17 @@ class Reconciliation:
             # Also while the server stops: otherwise the claim would last until it expires.
             with anyio.move_on_after(_RELEASE_S, shield=True):
                 async with self.database.transaction() as tx:
-                    await fail(tx, id_, reason)
+                    await repository.fail(tx, id_, reason)
             raise
 
-    async def _compared(self, window: Window) -> ReconciledWindow:
+    async def _compared(self, window: records.Window) -> records.ReconciledWindow:
         books = await self._books(window)
         # In a thread: a busy day takes seconds.
         prices = await asyncio.to_thread(UnitPrices, self.prices, books.recorded)
         differences = await self._with_receipts(await asyncio.to_thread(compare, books, prices))
         costs, source = await self._costs(window)
         listed = costs if source == "analytics" else []
-        return ReconciledWindow(
+        return records.ReconciledWindow(
             window,
             hours=await asyncio.to_thread(hours_of, books, differences, listed, prices=prices),
             differences=differences,
@@ -184,14 +163,14 @@ class Reconciliation:
             },
         )
 
-    async def _books(self, window: Window) -> Books:
+    async def _books(self, window: records.Window) -> records.Books:
         wide = window.widened(_MARGIN)
         reported = await self.reports.usage(wide)
         requests = await self._requests(wide)
         own_keys = await self._own_keys()
         profiles = await self.find_profiles()
         async with self.database.snapshot() as reader:
-            return Books(
+            return records.Books(
                 window=window,
                 reported=reported,
                 recorded=await _find_all_recorded(reader, wide),
@@ -207,7 +186,7 @@ class Reconciliation:
             self._key_ids = await find_own_keys(self.reports, self.config)
         return self._key_ids
 
-    async def _requests(self, window: Window) -> list[ReportedRequests] | None:
+    async def _requests(self, window: records.Window) -> list[records.ReportedRequests] | None:
         try:
             # The provider reports minutes for 24 hours at most.
             return [row for part in window.days() for row in await self.reports.requests(part)]
@@ -215,7 +194,9 @@ class Reconciliation:
             log.info("reconciliation.report_not_offered", reason=error.detail)
             return None
 
-    async def _costs(self, window: Window) -> tuple[Sequence[ListedCost], CostSource | None]:
+    async def _costs(
+        self, window: records.Window
+    ) -> tuple[Sequence[records.ListedCost], records.CostSource | None]:
         try:
             return await self.reports.list_prices(window), "analytics"
         except ReportNotOffered as error:
@@ -223,7 +204,10 @@ class Reconciliation:
         except ReportsUnavailable as error:
             log.warning("reconciliation.costs_unavailable", reason=error.detail)
             return [], None
-        if window != Window(floor_to(window.start, DAY), floor_to(window.start, DAY) + DAY):
+        if window != records.Window(
+            records.floor_to(window.start, records.DAY),
+            records.floor_to(window.start, records.DAY) + records.DAY,
+        ):
             return [], None
         try:
             return await self.reports.daily_costs(window), "cost_report"
@@ -231,18 +215,18 @@ class Reconciliation:
             log.warning("reconciliation.costs_unavailable", reason=error.detail)
             return [], None
 
-    async def _with_receipts(self, differences: Sequence[Difference]) -> list[Difference]:
+    async def _with_receipts(self, differences: Sequence[records.Difference]) -> list[records.Difference]:
         """Name the receipts that a difference may be about: those with exactly its counts."""
         return [
             await self._with_candidates(each) if each.cause == "not_reported" else each
             for each in differences
         ]
 
-    async def _with_candidates(self, difference: Difference) -> Difference:
+    async def _with_candidates(self, difference: records.Difference) -> records.Difference:
         counts = tuple(-count for count in difference.counts)
-        span = Window(difference.starting_at, difference.ending_at).widened(REACH)
+        span = records.Window(difference.starting_at, difference.ending_at).widened(REACH)
         async with self.database.snapshot() as reader:
-            found = await find_equal_receipts(
+            found = await repository.find_equal_receipts(
                 reader, span, difference.dimensions, counts, limit=_NAMED_RECEIPTS
             )
         if not found:
@@ -262,11 +246,11 @@ class Reconciliation:
         )
 
 
-async def _find_all_recorded(reader: Reader, window: Window) -> list[RecordedUsage]:
-    recorded = await find_recorded(reader, window)
+async def _find_all_recorded(reader: Reader, window: records.Window) -> list[records.RecordedUsage]:
+    recorded = await repository.find_recorded(reader, window)
     after: tuple[datetime, UUID] | None = None
     while True:
-        receipts = await find_receipts_in_parts(reader, window, after=after, limit=_SLICE)
+        receipts = await repository.find_receipts_in_parts(reader, window, after=after, limit=_SLICE)
         recorded += [part for receipt in receipts for part in recorded_parts(receipt)]
         if len(receipts) < _SLICE:
             return recorded

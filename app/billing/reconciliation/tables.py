@@ -1,130 +1,117 @@
 """Reconciliations: their results by hour, located differences, differing prices, and calls of the gateway."""
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    CheckConstraint,
-    Column,
-    ForeignKey,
-    Index,
-    Integer,
-    Numeric,
-    Table,
-    Text,
-    Uuid,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from app.platform.db import UtcDateTime, metadata
 
-_USD = Numeric(24, 10)
-_UNIT_USD = Numeric(30, 18)
+_USD = sa.Numeric(24, 10)
+_UNIT_USD = sa.Numeric(30, 18)
 
-reconciliations = Table(
+reconciliations = sa.Table(
     "reconciliations",
     metadata,
-    Column("id", Uuid, primary_key=True),
-    Column("window_start", UtcDateTime, nullable=False),
-    Column("window_end", UtcDateTime, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("started_at", UtcDateTime, nullable=False),
-    Column("lease_until", UtcDateTime, nullable=False, comment="A running one is dead after this"),
-    Column("finished_at", UtcDateTime),
-    Column("problem", Text),
-    Column("summary", JSONB, nullable=False, server_default="{}"),
-    CheckConstraint("state IN ('running', 'complete', 'failed')", name="state"),
+    sa.Column("id", sa.Uuid, primary_key=True),
+    sa.Column("window_start", UtcDateTime, nullable=False),
+    sa.Column("window_end", UtcDateTime, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("started_at", UtcDateTime, nullable=False),
+    sa.Column("lease_until", UtcDateTime, nullable=False, comment="A running one is dead after this"),
+    sa.Column("finished_at", UtcDateTime),
+    sa.Column("problem", sa.Text),
+    sa.Column("summary", JSONB, nullable=False, server_default="{}"),
+    sa.CheckConstraint("state IN ('running', 'complete', 'failed')", name="state"),
 )
-Index(
+sa.Index(
     "uq_reconciliations_running",
     reconciliations.c.state,
     unique=True,
-    postgresql_where=text("state = 'running'"),
+    postgresql_where=sa.text("state = 'running'"),
 )
 
-reconciled_usage = Table(
+reconciled_usage = sa.Table(
     "reconciled_usage",
     metadata,
-    Column("hour", UtcDateTime, primary_key=True),
-    Column("model", Text, primary_key=True),
-    Column("reconciliation_id", Uuid, ForeignKey("reconciliations.id"), nullable=False),
-    Column("reported_usd", _USD, nullable=False),
-    Column("recorded_usd", _USD, nullable=False),
-    Column("unexplained_usd", _USD, nullable=False),
-    Column("foreign_usd", _USD, nullable=False),
-    Column("listed_usd", _USD),
-    Column("receipts", BigInteger, nullable=False),
-    Column("differences", Integer, nullable=False),
-    Column("unexplained", Integer, nullable=False),
+    sa.Column("hour", UtcDateTime, primary_key=True),
+    sa.Column("model", sa.Text, primary_key=True),
+    sa.Column("reconciliation_id", sa.Uuid, sa.ForeignKey("reconciliations.id"), nullable=False),
+    sa.Column("reported_usd", _USD, nullable=False),
+    sa.Column("recorded_usd", _USD, nullable=False),
+    sa.Column("unexplained_usd", _USD, nullable=False),
+    sa.Column("foreign_usd", _USD, nullable=False),
+    sa.Column("listed_usd", _USD),
+    sa.Column("receipts", sa.BigInteger, nullable=False),
+    sa.Column("differences", sa.Integer, nullable=False),
+    sa.Column("unexplained", sa.Integer, nullable=False),
 )
 
 _DIMENSIONS = ("model", "inference_geo", "service_tier", "speed", "context_window")
 
-reconciliation_differences = Table(
+reconciliation_differences = sa.Table(
     "reconciliation_differences",
     metadata,
-    Column("id", Uuid, primary_key=True),
-    Column("reconciliation_id", Uuid, ForeignKey("reconciliations.id"), nullable=False),
-    Column("starting_at", UtcDateTime, nullable=False),
-    Column("ending_at", UtcDateTime, nullable=False),
-    *(Column(name, Text, nullable=False) for name in _DIMENSIONS),
-    Column("cause", Text, nullable=False),
-    Column("explained", Boolean, nullable=False),
-    Column("counts", JSONB, nullable=False, comment="Reported minus recorded"),
-    Column("amount_usd", _USD),
-    Column("lines", JSONB, nullable=False),
-    Column("api_key_id", Text),
-    Column("account_id", Uuid, ForeignKey("accounts.id")),
-    Column("evidence", JSONB, nullable=False),
-    Column("found_at", UtcDateTime, nullable=False, server_default=text("clock_timestamp()")),
-    Column("superseded_by", Uuid, ForeignKey("reconciliations.id"), comment="A later comparison"),
+    sa.Column("id", sa.Uuid, primary_key=True),
+    sa.Column("reconciliation_id", sa.Uuid, sa.ForeignKey("reconciliations.id"), nullable=False),
+    sa.Column("starting_at", UtcDateTime, nullable=False),
+    sa.Column("ending_at", UtcDateTime, nullable=False),
+    *(sa.Column(name, sa.Text, nullable=False) for name in _DIMENSIONS),
+    sa.Column("cause", sa.Text, nullable=False),
+    sa.Column("explained", sa.Boolean, nullable=False),
+    sa.Column("counts", JSONB, nullable=False, comment="Reported minus recorded"),
+    sa.Column("amount_usd", _USD),
+    sa.Column("lines", JSONB, nullable=False),
+    sa.Column("api_key_id", sa.Text),
+    sa.Column("account_id", sa.Uuid, sa.ForeignKey("accounts.id")),
+    sa.Column("evidence", JSONB, nullable=False),
+    sa.Column("found_at", UtcDateTime, nullable=False, server_default=sa.text("clock_timestamp()")),
+    sa.Column("superseded_by", sa.Uuid, sa.ForeignKey("reconciliations.id"), comment="A later comparison"),
 )
-Index(
+sa.Index(
     "ix_reconciliation_differences_current",
     reconciliation_differences.c.starting_at,
     reconciliation_differences.c.id,
-    postgresql_where=text("superseded_by IS NULL"),
+    postgresql_where=sa.text("superseded_by IS NULL"),
 )
 
-price_differences = Table(
+price_differences = sa.Table(
     "price_differences",
     metadata,
-    Column("id", Uuid, primary_key=True),
-    Column("reconciliation_id", Uuid, ForeignKey("reconciliations.id"), nullable=False),
-    Column("starting_at", UtcDateTime, nullable=False),
-    Column("ending_at", UtcDateTime, nullable=False),
-    *(Column(name, Text, nullable=False) for name in _DIMENSIONS),
-    Column("kind", Text, nullable=False),
-    Column("tokens", BigInteger, nullable=False),
-    Column("provider_unit_usd", _UNIT_USD, nullable=False),
-    Column("own_unit_usd", _UNIT_USD),
-    Column("price_version", Text, nullable=False),
-    Column("amount_usd", _USD, nullable=False, comment="The proposed adjustment"),
-    Column("source", Text, nullable=False),
-    Column("found_at", UtcDateTime, nullable=False, server_default=text("clock_timestamp()")),
-    Column("superseded_by", Uuid, ForeignKey("reconciliations.id"), comment="A later comparison"),
+    sa.Column("id", sa.Uuid, primary_key=True),
+    sa.Column("reconciliation_id", sa.Uuid, sa.ForeignKey("reconciliations.id"), nullable=False),
+    sa.Column("starting_at", UtcDateTime, nullable=False),
+    sa.Column("ending_at", UtcDateTime, nullable=False),
+    *(sa.Column(name, sa.Text, nullable=False) for name in _DIMENSIONS),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("tokens", sa.BigInteger, nullable=False),
+    sa.Column("provider_unit_usd", _UNIT_USD, nullable=False),
+    sa.Column("own_unit_usd", _UNIT_USD),
+    sa.Column("price_version", sa.Text, nullable=False),
+    sa.Column("amount_usd", _USD, nullable=False, comment="The proposed adjustment"),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("found_at", UtcDateTime, nullable=False, server_default=sa.text("clock_timestamp()")),
+    sa.Column("superseded_by", sa.Uuid, sa.ForeignKey("reconciliations.id"), comment="A later comparison"),
 )
-Index(
+sa.Index(
     "ix_price_differences_current",
     price_differences.c.starting_at,
     price_differences.c.id,
-    postgresql_where=text("superseded_by IS NULL"),
+    postgresql_where=sa.text("superseded_by IS NULL"),
 )
 
-gateway_calls = Table(
+gateway_calls = sa.Table(
     "gateway_calls",
     metadata,
-    Column("minute", UtcDateTime, primary_key=True),
-    Column("model", Text, primary_key=True),
-    Column("sent", BigInteger, nullable=False),
-    Column("refused", BigInteger, nullable=False, comment="The provider responded with an error"),
+    sa.Column("minute", UtcDateTime, primary_key=True),
+    sa.Column("model", sa.Text, primary_key=True),
+    sa.Column("sent", sa.BigInteger, nullable=False),
+    sa.Column("refused", sa.BigInteger, nullable=False, comment="The provider responded with an error"),
 )
 
-unbilled_messages = Table(
+unbilled_messages = sa.Table(
     "unbilled_messages",
     metadata,
-    Column("id", Uuid, primary_key=True),
-    Column("used_at", UtcDateTime, nullable=False, index=True),
-    Column("model", Text, nullable=False),
-    Column("counts", JSONB, nullable=False),
+    sa.Column("id", sa.Uuid, primary_key=True),
+    sa.Column("used_at", UtcDateTime, nullable=False, index=True),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("counts", JSONB, nullable=False),
 )

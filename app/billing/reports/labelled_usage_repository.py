@@ -6,14 +6,8 @@ from dataclasses import replace
 
 from sqlalchemy import func, select
 
+from app.billing.reports import usage_repository
 from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter, UsageSums
-from app.billing.reports.usage_repository import (
-    group_of,
-    grouped_usage,
-    matching_rows,
-    summed,
-    sums_of,
-)
 from app.ids import AccountId
 from app.platform.db import Reader
 from app.platform.postgres.statements import is_one_of
@@ -34,7 +28,7 @@ async def labelled_usage(
 
     The part None has what else was charged: of other values, and without the label.
     """
-    usage = matching_rows(account_id, filters, label)
+    usage = usage_repository.matching_rows(account_id, filters, label)
     ranked = (
         select(usage.c.value)
         .group_by(usage.c.value)
@@ -42,20 +36,20 @@ async def labelled_usage(
         .limit(top)
     )
     values: Sequence[str] = (await reader.execute(ranked)).scalars().all()
-    group = group_of(usage.c, by, time_zone)
+    group = usage_repository.group_of(usage.c, by, time_zone)
     statement = (
-        select(group.label("group"), usage.c.value, *summed(usage))
+        select(group.label("group"), usage.c.value, *usage_repository.summed(usage))
         .where(is_one_of(usage.c.value, values))
         .group_by(group, usage.c.value)
         .order_by(group, usage.c.value)
     )
     found = [
-        UsageBreakdown(row["group"], sums_of(row), row["value"])
+        UsageBreakdown(row["group"], usage_repository.sums_of(row), row["value"])
         for row in (await reader.execute(statement)).mappings()
     ]
     if label in filters.labels.named:
         return found
-    everything = await grouped_usage(
+    everything = await usage_repository.grouped_usage(
         reader, account_id, by, filters=replace(filters, labels=ANY_LABELS), time_zone=time_zone
     )
     return _with_rest(everything, found)

@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import AfterValidator, WithJsonSchema
 
 from app.requests.attribution import ANY_LABELS, TAG_NAME, TAG_PREFIX, LabelFilter
+from app.usage.records import MissCause
 
 _GROUPS = ("hour", "day", "model", "graph", "provider", "key", "account", "endUser")
 _GROUP = re.compile(rf"(?:{'|'.join(_GROUPS)}|{TAG_PREFIX}{TAG_NAME})")
@@ -64,6 +65,21 @@ class UsageFilter:
     graph_id: str | None = None
     api_key_id: UUID | None = None
     labels: LabelFilter = ANY_LABELS
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMissSums:
+    """The misses of the prompt cache that have one cause, of one graph and model."""
+
+    graph_id: str
+    model: str
+    cause: MissCause
+    part: str | None
+    """What changed: `tools`, `system` or `messages`."""
+    receipts: int
+    missed_tokens: int
+    cost_usd: Decimal
+    """What they cost against reads of the cache, at corrected prices."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    ScalarSelect,
-    Select,
-    bindparam,
-    func,
-    select,
-)
+import sqlalchemy as sa
 
 from app.billing.receipts.records import Receipt, ReceiptFilter, UnpricedReceipts
 from app.billing.receipts.repository import adjustment_exists, receipt_of
-from app.billing.receipts.tables import charge_receipts
+from app.billing.receipts.tables import MISS_CAUSE, charge_receipts
 from app.billing.reports.tables import usage_rollups
 from app.billing.reports.usage_repository import BUCKET, bucket_of
 from app.ids import AccountId
@@ -40,7 +32,7 @@ async def find_receipts(
         # As a time window too, so the rollups are only searched that far.
         window_end = _next_microsecond(page.before[0])
         filters = replace(filters, used_to=_earliest(filters.used_to, window_end))
-    matching = select(charge_receipts).where(
+    matching = sa.select(charge_receipts).where(
         _receipts.account_id == account_id, *_conditions(filters), *_rollup_window(account_id, filters)
     )
     statement = page_of(matching, page, at=_receipts.used_at, id_=_receipts.id)
@@ -62,12 +54,12 @@ async def find_unpriced(
         *_conditions(ReceiptFilter(basis="unpriced", used_from=since, used_to=until)),
         ~adjustment_exists(adjusted_by),
     )
-    counted = select(
-        func.count().label("receipts"), func.count(_receipts.run_id.distinct()).label("runs")
+    counted = sa.select(
+        sa.func.count().label("receipts"), sa.func.count(_receipts.run_id.distinct()).label("runs")
     ).where(*unpriced)
     counts = (await reader.execute(counted)).one()
     newest = (
-        select(charge_receipts)
+        sa.select(charge_receipts)
         .where(*unpriced)
         .order_by(_receipts.used_at.desc(), _receipts.id.desc())
         .limit(limit)
@@ -93,7 +85,7 @@ def _earliest(moment: datetime | None, other: datetime) -> datetime:
     return other if moment is None else min(moment, other)
 
 
-def _conditions(filters: ReceiptFilter) -> list[ColumnElement[bool]]:
+def _conditions(filters: ReceiptFilter) -> list[sa.ColumnElement[bool]]:
     columns_and_values = (
         (_receipts.run_id, filters.run_id),
         (_receipts.graph_id, filters.graph_id),
@@ -101,6 +93,7 @@ def _conditions(filters: ReceiptFilter) -> list[ColumnElement[bool]]:
         (_receipts.api_key_id, filters.api_key_id),
         (_receipts.basis, _literal_parameter(filters.basis)),
         (_receipts.origin, _literal_parameter(filters.origin)),
+        (MISS_CAUSE, filters.miss_cause),
     )
     conditions = [column == value for column, value in columns_and_values if value is not None]
     conditions += labels_match(_receipts, filters.labels)
@@ -111,12 +104,12 @@ def _conditions(filters: ReceiptFilter) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _literal_parameter(value: str | None) -> BindParameter[str] | None:
+def _literal_parameter(value: str | None) -> sa.BindParameter[str] | None:
     """A value the planner can see: it uses no partial index for a statement with a parameter."""
-    return None if value is None else bindparam(None, value, literal_execute=True)
+    return None if value is None else sa.bindparam(None, value, literal_execute=True)
 
 
-def _rollup_window(account_id: AccountId, filters: ReceiptFilter) -> list[ColumnElement[bool]]:
+def _rollup_window(account_id: AccountId, filters: ReceiptFilter) -> list[sa.ColumnElement[bool]]:
     """Limits the search to the time in which rollups match: a rare value must not read every receipt."""
     columns_and_values = (
         (_rollups.graph_id, filters.graph_id),
@@ -130,21 +123,23 @@ def _rollup_window(account_id: AccountId, filters: ReceiptFilter) -> list[Column
         matching.append(_rollups.bucket >= bucket_of(filters.used_from))
     if filters.used_to is not None:
         matching.append(_rollups.bucket < filters.used_to)
-    found: Select[Any] = select(_rollups.bucket).where(_rollups.account_id == account_id, *matching).limit(1)
-    first: ScalarSelect[datetime] = found.order_by(_rollups.bucket).scalar_subquery()
-    last: ScalarSelect[datetime] = found.order_by(_rollups.bucket.desc()).scalar_subquery()
+    found: sa.Select[Any] = (
+        sa.select(_rollups.bucket).where(_rollups.account_id == account_id, *matching).limit(1)
+    )
+    first: sa.ScalarSelect[datetime] = found.order_by(_rollups.bucket).scalar_subquery()
+    last: sa.ScalarSelect[datetime] = found.order_by(_rollups.bucket.desc()).scalar_subquery()
     return [_receipts.used_at >= first, _receipts.used_at < last + BUCKET]
 
 
 _NEWEST_UNPRICED = (
-    select(charge_receipts)
+    sa.select(charge_receipts)
     .where(
-        _receipts.account_id == bindparam("account_id"),
+        _receipts.account_id == sa.bindparam("account_id"),
         _receipts.basis == _literal_parameter("unpriced"),
-        _receipts.used_at >= bindparam("since"),
-        ~adjustment_exists(bindparam("adjusted_by")),
+        _receipts.used_at >= sa.bindparam("since"),
+        ~adjustment_exists(sa.bindparam("adjusted_by")),
     )
     .order_by(_receipts.used_at.desc(), _receipts.id.desc())
-    .limit(bindparam("limit"))
+    .limit(sa.bindparam("limit"))
 )
 """Built once: it is executed before each call of an account with limits."""

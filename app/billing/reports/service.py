@@ -10,9 +10,9 @@ from app.billing.receipts.records import Receipt, ReceiptFilter, RunTotals, Unpr
 from app.billing.receipts.repository import find_run_receipts, sum_runs
 from app.billing.receipts.repricing import REPRICING
 from app.billing.reports.labelled_usage_repository import labelled_usage
-from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter
+from app.billing.reports.records import CacheMissSums, GroupBy, UsageBreakdown, UsageFilter
 from app.billing.reports.search_repository import find_receipts, find_unpriced, newest_unpriced
-from app.billing.reports.usage_repository import grouped_usage, split_usage
+from app.billing.reports.usage_repository import cache_misses, grouped_usage, split_usage
 from app.errors import Invalid
 from app.ids import AccountId, RunKey
 from app.platform.clock.time_zones import require_time_zone
@@ -140,6 +140,15 @@ class BillingReports:
                 filters=query.filters,
                 time_zone=query.time_zone,
             )
+
+    async def cache_misses(
+        self, account_id: AccountId, filters: UsageFilter, *, top: int
+    ) -> list[CacheMissSums]:
+        """The causes of misses of the prompt cache, the `top` most expensive first; raises `Invalid`."""
+        check_window(filters.since, filters.until)
+        async with self._database.snapshot() as reader:
+            await plan_by_values(reader)
+            return await cache_misses(reader, account_id, filters, top=top)
 
     async def unpriced(
         self,

@@ -4,27 +4,11 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_type_hints
 
-from sqlalchemy import (
-    ColumnElement,
-    Date,
-    FromClause,
-    Select,
-    String,
-    Subquery,
-    and_,
-    case,
-    cast,
-    func,
-    literal,
-    or_,
-    select,
-    true,
-    union_all,
-)
+import sqlalchemy as sa
 from sqlalchemy.engine import RowMapping
 
-from app.billing.receipts.tables import charge_receipts
-from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter, UsageSums
+from app.billing.receipts.tables import MISS_CAUSE, charge_receipts
+from app.billing.reports.records import CacheMissSums, GroupBy, UsageBreakdown, UsageFilter, UsageSums
 from app.billing.reports.tables import labelled_rollups, usage_rollups
 from app.ids import AccountId
 from app.platform.db import Reader
@@ -59,7 +43,7 @@ async def grouped_usage(
     """Sums by group, in the order of the groups; one group named "" without `group_by`."""
     usage = matching_rows(account_id, filters)
     group = group_of(usage.c, group_by, time_zone)
-    statement = select(group.label("group"), *summed(usage)).group_by(group).order_by(group)
+    statement = sa.select(group.label("group"), *summed(usage)).group_by(group).order_by(group)
     found = (await reader.execute(statement)).mappings()
     return [UsageBreakdown(row["group"], sums_of(row)) for row in found]
 
@@ -78,17 +62,19 @@ async def split_usage(
     usage = matching_rows(account_id, filters)
     group, split = group_of(usage.c, group_by, time_zone), group_of(usage.c, split_by, time_zone)
     pairs = (
-        select(group.label("group"), split.label("split"), *summed(usage)).group_by(group, split).cte("pairs")
+        sa.select(group.label("group"), split.label("split"), *summed(usage))
+        .group_by(group, split)
+        .cte("pairs")
     )
     leaders = (
-        select(pairs.c.split)
+        sa.select(pairs.c.split)
         .group_by(pairs.c.split)
-        .order_by(func.sum(pairs.c.charged_credits).desc(), pairs.c.split)
+        .order_by(sa.func.sum(pairs.c.charged_credits).desc(), pairs.c.split)
         .limit(top)
         .subquery("leaders")
     )
     statement = (
-        select(pairs.c.group, leaders.c.split, *summed(pairs))
+        sa.select(pairs.c.group, leaders.c.split, *summed(pairs))
         .select_from(pairs.outerjoin(leaders, leaders.c.split == pairs.c.split))
         .group_by(pairs.c.group, leaders.c.split)
         .order_by(pairs.c.group, leaders.c.split.nulls_last())
@@ -97,26 +83,61 @@ async def split_usage(
     return [UsageBreakdown(row["group"], sums_of(row), row["split"]) for row in found]
 
 
-def matching_rows(account_id: AccountId | None, filters: UsageFilter, label: str | None = None) -> Subquery:
+async def cache_misses(
+    reader: Reader, account_id: AccountId, filters: UsageFilter, *, top: int
+) -> list[CacheMissSums]:
+    """The misses of the prompt cache by graph, model and cause, the `top` most expensive first."""
+    miss, adjustment = _receipts.cache_miss, charge_receipts.alias()
+    of_message = ("account_id", "run_id", "attempt", "usage_unit_id")
+    adjusted = (
+        sa.select(sa.func.coalesce(sa.func.sum(adjustment.c.cache_miss_usd), 0))
+        .where(*(adjustment.c[name] == _receipts[name] for name in of_message))
+        .where(adjustment.c.basis == "adjustment")
+        .scalar_subquery()
+    )
+    tokens = miss["expected_tokens"].as_integer() - miss["read_tokens"].as_integer()
+    part = sa.func.split_part(miss["part"].astext, "[", 1)
+    groups = (_receipts.graph_id, _receipts.model, MISS_CAUSE.label("cause"), part.label("part"))
+    cost = sa.func.sum(_receipts.cache_miss_usd + adjusted)
+    sums = (sa.func.count().label("receipts"), sa.func.sum(tokens).label("missed_tokens"))
+    statement = (
+        sa.select(*groups, *sums, cost.label("cost_usd"))
+        .where(
+            MISS_CAUSE.is_not(None),
+            *_conditions(_receipts, account_id, filters),
+            *labels_match(_receipts, filters.labels),
+            *([] if filters.since is None else [_receipts.used_at >= filters.since]),
+            *([] if filters.until is None else [_receipts.used_at < filters.until]),
+        )
+        .group_by(*groups)
+        .order_by(cost.desc(), *groups)
+        .limit(top)
+    )
+    return [CacheMissSums(**row) for row in (await reader.execute(statement)).mappings()]
+
+
+def matching_rows(
+    account_id: AccountId | None, filters: UsageFilter, label: str | None = None
+) -> sa.Subquery:
     """Rows to sum up, of all accounts if none is named; of a `label` only those with it, with its `value`."""
     label = next(iter(filters.labels.named), label)
-    return union_all(
+    return sa.union_all(
         _whole_buckets(account_id, filters, label), *_partial_buckets(account_id, filters, label)
     ).subquery()
 
 
-def summed(usage: FromClause) -> list[ColumnElement[Any]]:
+def summed(usage: sa.FromClause) -> list[sa.ColumnElement[Any]]:
     """The sums of rows."""
-    return [func.sum(usage.c[name]).label(name) for name in _SUMMED]
+    return [sa.func.sum(usage.c[name]).label(name) for name in _SUMMED]
 
 
-def _whole_buckets(account_id: AccountId | None, filters: UsageFilter, label: str | None) -> Select[Any]:
+def _whole_buckets(account_id: AccountId | None, filters: UsageFilter, label: str | None) -> sa.Select[Any]:
     rollups: Any = (usage_rollups if label is None else labelled_rollups).c
-    statement = select(
+    statement = sa.select(
         rollups.bucket.label("moment"),
         *(rollups[name] for name in _GROUPED),
         *(rollups[name] for name in _SUMMED),
-        literal(None, String).label("value") if label is None else rollups.value,
+        sa.literal(None, sa.String).label("value") if label is None else rollups.value,
     ).where(*_conditions(rollups, account_id, filters))
     if label is not None:
         statement = statement.where(rollups.label == label)
@@ -131,50 +152,50 @@ def _whole_buckets(account_id: AccountId | None, filters: UsageFilter, label: st
 
 def _partial_buckets(
     account_id: AccountId | None, filters: UsageFilter, label: str | None
-) -> list[Select[Any]]:
+) -> list[sa.Select[Any]]:
     """The receipts of buckets that are only partly in the window."""
     moment, since, until = _receipts.used_at, filters.since, filters.until
     bounds, partial_ranges = [], []
     if since is not None:
         bounds.append(moment >= since)
-        partial_ranges.append(and_(moment >= since, moment < _bucket_after(since)))
+        partial_ranges.append(sa.and_(moment >= since, moment < _bucket_after(since)))
     if until is not None:
         bounds.append(moment < until)
-        partial_ranges.append(and_(moment >= bucket_of(until), moment < until))
+        partial_ranges.append(sa.and_(moment >= bucket_of(until), moment < until))
     if not partial_ranges:
         return []
-    receipts = case((_receipts.basis == "adjustment", 0), else_=1)
+    receipts = sa.case((_receipts.basis == "adjustment", 0), else_=1)
     value = _value_of(label)
     return [
-        select(
+        sa.select(
             moment.label("moment"),
             *(_receipts[name] for name in _GROUPED),
             receipts.label("receipts"),
             *(_receipts[name] for name in _SUMMED_COLUMNS),
-            func.web_fetches_of(_receipts.basis, _receipts.provider_usage).label("web_fetch_requests"),
+            sa.func.web_fetches_of(_receipts.basis, _receipts.provider_usage).label("web_fetch_requests"),
             value.label("value"),
         ).where(
             *_conditions(_receipts, account_id, filters),
             *labels_match(_receipts, filters.labels),
-            true() if label is None else value.is_not(None),
-            or_(*partial_ranges),
+            sa.true() if label is None else value.is_not(None),
+            sa.or_(*partial_ranges),
             *bounds,
         )
     ]
 
 
-def _value_of(label: str | None) -> ColumnElement[Any]:
+def _value_of(label: str | None) -> sa.ColumnElement[Any]:
     if label is None:
-        return literal(None, String)
+        return sa.literal(None, sa.String)
     if label == END_USER_LABEL:
         return _receipts.end_user
-    found: ColumnElement[Any] = _receipts.tags[label.removeprefix(TAG_PREFIX)].astext
+    found: sa.ColumnElement[Any] = _receipts.tags[label.removeprefix(TAG_PREFIX)].astext
     return found
 
 
 def _conditions(
     columns: Any, account_id: AccountId | None, filters: UsageFilter
-) -> list[ColumnElement[bool]]:
+) -> list[sa.ColumnElement[bool]]:
     columns_and_values = (
         (columns.account_id, account_id),
         (columns.model, filters.model),
@@ -184,19 +205,19 @@ def _conditions(
     return [column == value for column, value in columns_and_values if value is not None]
 
 
-def group_of(columns: Any, group_by: GroupBy | None, time_zone: str) -> ColumnElement[str]:
+def group_of(columns: Any, group_by: GroupBy | None, time_zone: str) -> sa.ColumnElement[str]:
     """The group of each of `matching_rows`, as text."""
     if group_by is None:
-        return cast(literal(""), String)
+        return sa.cast(sa.literal(""), sa.String)
     if group_by == "hour":
         # By the offset of the moment: an hour that a clock shows twice is two.
-        begun = func.date_trunc("hour", columns.moment, time_zone)
-        return func.to_char(func.timezone("UTC", begun), _HOUR)
+        begun = sa.func.date_trunc("hour", columns.moment, time_zone)
+        return sa.func.to_char(sa.func.timezone("UTC", begun), _HOUR)
     if group_by == "day":
-        return cast(cast(func.timezone(time_zone, columns.moment), Date), String)
+        return sa.cast(sa.cast(sa.func.timezone(time_zone, columns.moment), sa.Date), sa.String)
     if group_by == "provider":
-        return func.split_part(columns.graph_id, ":", 1)
-    return cast(columns[_COLUMN_OF.get(group_by, "value")], String)
+        return sa.func.split_part(columns.graph_id, ":", 1)
+    return sa.cast(columns[_COLUMN_OF.get(group_by, "value")], sa.String)
 
 
 def bucket_of(moment: datetime) -> datetime:

@@ -13,6 +13,7 @@ from app.billing.credit.records import month_of
 from app.billing.credit.repository import find_balance
 from app.billing.reports.records import GroupBy, UsageFilter
 from app.billing.reports.usage_repository import grouped_usage
+from app.billing.statements import repository
 from app.billing.statements.records import (
     FORMAT,
     MonthSums,
@@ -24,18 +25,9 @@ from app.billing.statements.records import (
     month_before,
     month_start,
 )
-from app.billing.statements.repository import (
-    find_accounts_without,
-    find_first_booked,
-    find_head,
-    find_statement,
-    find_statements,
-    insert_statement,
-    sum_booked,
-)
 from app.errors import NotFound
 from app.ids import AccountId
-from app.platform.background import forever
+from app.platform.background import AFTER_START_S, forever
 from app.platform.clock.clock import Clock
 from app.platform.db import Database, Reader
 
@@ -62,7 +54,7 @@ class Statements:
     async def get(self, account_id: AccountId, month: str) -> StoredStatement:
         """The statement of a month; raises `StatementNotFound`."""
         async with self._database.read() as reader:
-            if (found := await find_statement(reader, account_id, month)) is None:
+            if (found := await repository.find_statement(reader, account_id, month)) is None:
                 raise StatementNotFound
         return found
 
@@ -71,7 +63,7 @@ class Statements:
     ) -> tuple[Sequence[StoredStatement], str | None]:
         """Statements, newest first, and the cursor of the next page: its `before`."""
         async with self._database.read() as reader:
-            found = await find_statements(reader, account_id, before=before, limit=limit + 1)
+            found = await repository.find_statements(reader, account_id, before=before, limit=limit + 1)
         page = found[:limit]
         return page, page[-1].month if len(found) > limit else None
 
@@ -86,7 +78,7 @@ class StatementMaker:
 
     async def watch(self) -> None:
         """Make statements of finished months until cancelled."""
-        await forever(self.make_due, _EVERY_S, name="statements")
+        await forever(self.make_due, _EVERY_S, name="statements", first_after_s=AFTER_START_S)
 
     async def make_due(self) -> None:
         """Make all that are missing, the oldest first."""
@@ -95,7 +87,7 @@ class StatementMaker:
         last = month_before(month_of(self.clock.now() - SETTLED_AFTER))
         end = month_start(month_after(last))
         async with self.database.read() as reader:
-            accounts = await find_accounts_without(reader, last, end=end)
+            accounts = await repository.find_accounts_without(reader, last, end=end)
         for account_id in accounts:
             while await self._make_next(account_id, last):
                 pass
@@ -103,7 +95,7 @@ class StatementMaker:
     async def _make_next(self, account_id: AccountId, last: str) -> bool:
         """Make the account's next statement; False if that is of a month after `last`."""
         async with self.database.snapshot() as reader:
-            earlier = await find_statements(reader, account_id)
+            earlier = await repository.find_statements(reader, account_id)
             month = month_after(earlier[0].month) if earlier else await _first_month(reader, account_id)
             if month is None or month > last:
                 return False
@@ -112,7 +104,7 @@ class StatementMaker:
         key, signature = self.chain.sign(content)
         made = StoredStatement(month, content, key, signature, self.clock.now())
         async with self.database.transaction() as tx:
-            is_new = await insert_statement(tx, account_id, made)
+            is_new = await repository.insert_statement(tx, account_id, made)
         if is_new:
             log.info("statement.made", account_id=str(account_id), month=month, key=key)
         return True
@@ -120,7 +112,7 @@ class StatementMaker:
 
 async def _first_month(reader: Reader, account_id: AccountId) -> str | None:
     months = [*(await find_balance(reader, account_id)).spent_by_month]
-    if (booked := await find_first_booked(reader, account_id)) is not None:
+    if (booked := await repository.find_first_booked(reader, account_id)) is not None:
         months.append(month_of(booked))
     return min(months, default=None)
 
@@ -132,13 +124,13 @@ async def _statement(
     spent = (await find_balance(reader, account_id)).spent_by_month
     sums = MonthSums.of(
         month,
-        booked=await sum_booked(reader, account_id, end=end),
+        booked=await repository.sum_booked(reader, account_id, end=end),
         debits={each: -credits_ for each, credits_ in spent.items()},
         earlier=[content_of(each) for each in earlier],
     )
     window = UsageFilter(since=month_start(month), until=end)
     opening = content_of(earlier[0]).closing if earlier else 0
-    head = await find_head(reader, account_id)
+    head = await repository.find_head(reader, account_id)
     return Statement(
         format=FORMAT,
         account_id=str(account_id),

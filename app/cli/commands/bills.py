@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from app.cli.terminal import AsJson, Terminal, minutes, print_rows
+from app.cli.terminal import AsJson, Terminal, minutes, print_rows, print_words
 from app.platform.settings import Settings
 
 if TYPE_CHECKING:
     from app.billing.ledger.records import ListedEntry
     from app.billing.statements.records import StoredStatement
+    from app.http.api.statements.schemas import StatementResponse
     from app.http.response_model import ResponseModel
     from app.ids import AccountId
     from app.platform.db import Database
@@ -76,8 +77,10 @@ async def statements(
         from app.billing.statements.pdf import statement_pdf
 
         pdf.write_bytes(statement_pdf(found[0]))
-    elif month is not None:
+    elif month is not None and as_json:
         _output.print_json(data=_shown(StatementResponse.of(found[0])))
+    elif month is not None:
+        _show_month(StatementResponse.of(found[0]))
     else:
         columns = ("month", "opening_usd", "closing_usd", "made_at")
         _show([StatementSummary.of(each) for each in found], columns, as_json=as_json, title="Statements")
@@ -97,6 +100,33 @@ def _show(found: "Sequence[ResponseModel]", columns: Sequence[str], *, as_json: 
         return
     rows = [{_TITLES.get(name, name): _text(getattr(each, name)) for name in columns} for each in found]
     print_rows(_output, rows, title=title)
+
+
+def _show_month(statement: "StatementResponse") -> None:
+    from app.billing.credit.ledger import usd
+
+    amounts = [
+        *((name, getattr(statement, name)) for name in ("opening", "grants", "adjustments", "expiries")),
+        ("charges", statement.charges),
+        *((f"late charges of {each.month}", each.credits) for each in statement.late_charges),
+        ("closing", statement.closing),
+    ]
+    rows = [{"entry": name, "USD": _text(usd(credits_))} for name, credits_ in amounts]
+    print_rows(_output, rows, title=f"Statement of {statement.month}")
+    parts = {"model": statement.by_model, "graph": statement.by_graph, "key": statement.by_key}
+    for what, charges in parts.items():
+        if charges:
+            _output.print()
+            print_rows(
+                _output,
+                [
+                    {what: each.name, "messages": str(each.messages), "USD": _text(usd(each.credits))}
+                    for each in charges
+                ],
+            )
+    _output.print()
+    signed = "Not signed" if statement.key is None else f"Signed by the key {statement.key}"
+    print_words(_output, f"{signed}; made {minutes(statement.made_at)}.")
 
 
 def _text(value: object) -> str:

@@ -1,6 +1,7 @@
 """SharedListener: the listening socket of several processes, each of which accepts as many connections."""
 
 import mmap
+import select
 import socket
 import time
 from pathlib import Path
@@ -40,13 +41,21 @@ class SharedListener(socket.socket):
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept a connection; raises `BlockingIOError` if none waits, or it is another process's turn."""
         own, now, total = self._accepted[self._own], time.monotonic(), sum(self._accepted)
-        if total != self._seen:
-            self._seen, self._since = total, now
-        if now - self._since < PATIENCE_S and any(0 < each < own for each in self._accepted):
-            raise BlockingIOError
+        if any(0 < each < own for each in self._accepted):
+            if total != self._seen:
+                # If none waits, the next one is seen when it does.
+                self._seen, self._since = total if self._has_waiting else 0, now
+            if now - self._since < PATIENCE_S:
+                raise BlockingIOError
         accepted = super().accept()
         self._accepted[self._own] = own + 1
         return accepted
+
+    @property
+    def _has_waiting(self) -> bool:
+        waiting = select.poll()
+        waiting.register(self, select.POLLIN)
+        return bool(waiting.poll(0))
 
     def close(self) -> None:
         """Leave what waits to the others."""

@@ -3,17 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Text,
-    func,
-    insert,
-    literal,
-    null,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from app.conversations.branching.records import Branch
@@ -31,7 +21,7 @@ _entries = session_entries.c
 async def branches_of(reader: Reader, conversation: Conversation) -> list[Branch]:
     """The branches of a conversation, oldest first."""
     statement = (
-        select(_branches.session_id, _branches.is_forked, _branches.forked_from_run, _branches.created_at)
+        sa.select(_branches.session_id, _branches.is_forked, _branches.forked_from_run, _branches.created_at)
         .where(
             _branches.account_id == conversation.account_id,
             _branches.state_key == conversation.state_key,
@@ -61,7 +51,7 @@ async def insert_branch(
             "is_forked": True,
             "forked_from_run": after,
             # Not the transaction's time: it may have waited for one that began later.
-            "created_at": func.clock_timestamp(),
+            "created_at": sa.func.clock_timestamp(),
         },
     ]
     await tx.execute(postgresql.insert(conversation_branches).values(rows).on_conflict_do_nothing())
@@ -72,12 +62,12 @@ async def set_current_branch(tx: Transaction, conversation: Conversation, sessio
     is_conversation = (sessions.c.account_id == conversation.account_id) & (
         sessions.c.state_key == conversation.state_key
     )
-    await tx.execute(update(sessions).where(is_conversation).values(session_id=session_id))
+    await tx.execute(sa.update(sessions).where(is_conversation).values(session_id=session_id))
 
 
 async def bytes_up_to(reader: Reader, transcript: Transcript, runs: Sequence[RunId]) -> int:
     """The size of a transcript up to the last line of these runs."""
-    statement = select(func.coalesce(func.sum(SIZE), 0)).where(_up_to(transcript, runs))
+    statement = sa.select(sa.func.coalesce(sa.func.sum(SIZE), 0)).where(_up_to(transcript, runs))
     return int((await reader.execute(statement)).scalar_one())
 
 
@@ -86,14 +76,14 @@ async def copy_transcript(
 ) -> None:
     """Copy a transcript up to the last line of these runs. The lines keep their ids and runs."""
     copied = (
-        select(
+        sa.select(
             _entries.project_key,
-            literal(str(to), Text),
+            sa.literal(str(to), sa.Text),
             _entries.subpath,
             _entries.entry_uuid,
             _entries.run_id,
             # Copies are not fenced: no attempt writes them.
-            null(),
+            sa.null(),
             _entries.entry,
             _entries.objects,
         )
@@ -101,23 +91,23 @@ async def copy_transcript(
         .order_by(_entries.position)
     )
     copies = ("project_key", "session_id", "subpath", "entry_uuid", "run_id", "attempt", "entry", "objects")
-    await tx.execute(insert(session_entries).from_select(list(copies), copied))
+    await tx.execute(sa.insert(session_entries).from_select(list(copies), copied))
 
 
-def _up_to(transcript: Transcript, runs: Sequence[RunId]) -> ColumnElement[bool]:
+def _up_to(transcript: Transcript, runs: Sequence[RunId]) -> sa.ColumnElement[bool]:
     of_transcript = (
         (_entries.project_key == transcript.project_key)
         & (_entries.session_id == transcript.session_id)
         & (_entries.subpath == transcript.subpath)
     )
-    last = select(func.max(_entries.position)).where(of_transcript, is_one_of(_entries.run_id, runs))
+    last = sa.select(sa.func.max(_entries.position)).where(of_transcript, is_one_of(_entries.run_id, runs))
     return of_transcript & (_entries.position <= last.scalar_subquery())
 
 
 async def runs_with_lines(reader: Reader, transcript: Transcript, runs: Sequence[RunId]) -> Collection[RunId]:
     """Those of these runs of which a transcript has a message, of a user or of the model."""
     statement = (
-        select(_entries.run_id)
+        sa.select(_entries.run_id)
         .where(
             _entries.project_key == transcript.project_key,
             _entries.session_id == transcript.session_id,
@@ -172,7 +162,7 @@ _ANSWER_LINES = """
                    OFFSET 0) AS of_run
            OFFSET 0) AS line
 """
-_ANSWERED_RUNS = text(
+_ANSWERED_RUNS = sa.text(
     f"""
     SELECT DISTINCT line.run_id
     {_ANSWER_LINES}
@@ -181,7 +171,7 @@ _ANSWERED_RUNS = text(
        AND line.entry -> 'message' ->> 'model' IS DISTINCT FROM '<synthetic>'
     """  # noqa: S608 - no value is part of the statement
 )
-_RUNS_WITH_MESSAGES = text(
+_RUNS_WITH_MESSAGES = sa.text(
     f"""
     SELECT named.id, line.run_id
     {_ANSWER_LINES}

@@ -5,39 +5,26 @@ import re
 from collections.abc import Mapping
 
 from app.events import RunWarning
+from app.executors import port
 from app.executors.api_format.refused_part import is_about_earlier, refused_part
-from app.executors.port import (
-    ACCOUNT_BUDGET,
-    BUDGET,
-    INTERNAL,
-    INVALID_REQUEST,
-    MAX_TURNS,
-    NO_CREDIT,
-    NO_DATABASE,
-    PROVIDER_REFUSED,
-    RATE_LIMITED,
-    TIMEOUT,
-    UNAVAILABLE,
-    RunOutcome,
-)
 from app.gateway.call import Refusal, Rejection
 
-_REFUSAL_OUTCOMES: Mapping[Refusal | None, RunOutcome] = {
-    "deadline": TIMEOUT,
-    "turns": MAX_TURNS,
-    "budget": BUDGET,
-    "credit": NO_CREDIT,
-    "account_budget": ACCOUNT_BUDGET,
-    "database": NO_DATABASE,
-    "journal": INTERNAL,
-    "answer": UNAVAILABLE,
-    "provider": PROVIDER_REFUSED,
+_REFUSAL_OUTCOMES: Mapping[Refusal | None, port.RunOutcome] = {
+    "deadline": port.TIMEOUT,
+    "turns": port.MAX_TURNS,
+    "budget": port.BUDGET,
+    "credit": port.NO_CREDIT,
+    "account_budget": port.ACCOUNT_BUDGET,
+    "database": port.NO_DATABASE,
+    "journal": port.INTERNAL,
+    "answer": port.UNAVAILABLE,
+    "provider": port.PROVIDER_REFUSED,
 }
 
-NO_ANSWER: Mapping[str | None, RunOutcome] = {
-    "refusal": RunOutcome("refused", "refused"),
-    "max_tokens": RunOutcome("length", "length"),
-    "model_context_window_exceeded": RunOutcome("context", "context"),
+NO_ANSWER: Mapping[str | None, port.RunOutcome] = {
+    "refusal": port.RunOutcome("refused", "refused"),
+    "max_tokens": port.RunOutcome("length", "length"),
+    "model_context_window_exceeded": port.RunOutcome("context", "context"),
 }
 """How a run ends whose last message the model ended for one of these reasons."""
 
@@ -51,11 +38,11 @@ TOO_LONG = "prompt is too long"
 _ABOUT_ATTACHMENTS = re.compile(r"\b(images?|pdfs?|documents?|media|files?|urls?)\b", re.IGNORECASE)
 
 
-def outcome_of_refusal(refusal: Refusal | None, last_stop: str | None) -> RunOutcome | None:
+def outcome_of_refusal(refusal: Refusal | None, last_stop: str | None) -> port.RunOutcome | None:
     """How a run ends whose call the gateway refused after a message with this stop reason."""
     outcome = _REFUSAL_OUTCOMES.get(refusal)
     # The turn that is missing would only have continued the message.
-    return NO_ANSWER.get(last_stop, MAX_TURNS) if outcome == MAX_TURNS else outcome
+    return NO_ANSWER.get(last_stop, port.MAX_TURNS) if outcome == port.MAX_TURNS else outcome
 
 
 def concerns_attachments(status: int | None, reason: str) -> bool:
@@ -77,10 +64,10 @@ def rejected_part(rejection: Rejection) -> RunWarning | None:
     return None if refused is None else RunWarning(code="attachment_refused", message=refused, names=[])
 
 
-def failure_of_status(status: int) -> RunOutcome:
+def failure_of_status(status: int) -> port.RunOutcome:
     """Why a run failed whose last call was answered with this HTTP status."""
     if status in _PROVIDER_REFUSES or status >= _SERVER_ERROR:
-        return UNAVAILABLE
+        return port.UNAVAILABLE
     if status in _REQUEST_IS_INVALID:
-        return INVALID_REQUEST
-    return RATE_LIMITED if status == _TOO_MANY_REQUESTS else INTERNAL
+        return port.INVALID_REQUEST
+    return port.RATE_LIMITED if status == _TOO_MANY_REQUESTS else port.INTERNAL

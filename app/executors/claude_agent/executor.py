@@ -16,6 +16,7 @@ from claude_agent_sdk import Message, ResultMessage
 from app.conversations.prompt_store import PromptStore
 from app.conversations.records import TranscriptEntry
 from app.events import AssistantFinal
+from app.executors import port
 from app.executors.api_format.failures import outcome_of_refusal, rejected_part
 from app.executors.claude_agent.auth import ModelAuth
 from app.executors.claude_agent.graph_keys import may_be_parked
@@ -32,17 +33,6 @@ from app.executors.claude_agent.transcripts.open_calls import OpenCalls, parked
 from app.executors.claude_agent.transcripts.unfinished import SeenText, store_unfinished
 from app.executors.claude_agent.watchdog import Watchdog
 from app.executors.metering import Metering, attach_control, channel_limits
-from app.executors.port import (
-    ABORTED,
-    INTERNAL,
-    AgentFailed,
-    AgentFailure,
-    EventSink,
-    ExecutionFailed,
-    RunContext,
-    RunOutcome,
-    RunPlan,
-)
 from app.executors.structured_output import require_match
 from app.executors.text import loggable
 from app.executors.tools.calls import ToolCalls
@@ -76,11 +66,11 @@ class ClaudeAgentExecutor:
     sandboxes: Sandboxes
     schemas: SchemaChecker
 
-    async def run(self, request: GraphRunRequest, context: RunContext) -> None:
+    async def run(self, request: GraphRunRequest, context: port.RunContext) -> None:
         """See the port."""
         if (reason := self.auth.unavailable_reason) is not None:
             log.error("run.start_failed", reason=reason)
-            raise ExecutionFailed("provider_unavailable")
+            raise port.ExecutionFailed("provider_unavailable")
         async with (
             connected_tools(self.servers, context) as connected,
             self._open_sandbox(connected.plan) as sandbox,
@@ -88,7 +78,7 @@ class ClaudeAgentExecutor:
             await self._run(request, with_client_tools(with_questions(connected), self.schemas), sandbox)
 
     @asynccontextmanager
-    async def _open_sandbox(self, plan: RunPlan) -> AsyncIterator[Sandbox | None]:
+    async def _open_sandbox(self, plan: port.RunPlan) -> AsyncIterator[Sandbox | None]:
         """The sandbox of a run with native tools; None for any other run."""
         if not plan.spec.native_tools:
             yield None
@@ -106,7 +96,7 @@ class ClaudeAgentExecutor:
             sandbox = await self.sandboxes.open(workspace, plan.spec.network)
         except SandboxUnavailable as error:
             log.error("run.start_failed", reason=str(error))  # noqa: TRY400 - no traceback needed
-            raise ExecutionFailed("internal") from error
+            raise port.ExecutionFailed("internal") from error
         try:
             yield sandbox
         finally:
@@ -114,7 +104,7 @@ class ClaudeAgentExecutor:
                 await sandbox.aclose()
                 await self.workspaces.record_traffic(plan.run, sandbox.traffic)
 
-    async def _run(self, request: GraphRunRequest, context: RunContext, sandbox: Sandbox | None) -> None:
+    async def _run(self, request: GraphRunRequest, context: port.RunContext, sandbox: Sandbox | None) -> None:
         kept, context = await self._make_open_calls(context)
         plan, events, control = context.plan, context.events, context.control
         cli, initial_prompt = await self.starter.start(request, plan, sandbox=sandbox, kept=kept)
@@ -176,8 +166,8 @@ class ClaudeAgentExecutor:
         await events.publish(final)
 
     async def _make_open_calls(
-        self, context: RunContext
-    ) -> tuple[Sequence[TranscriptEntry] | None, RunContext]:
+        self, context: port.RunContext
+    ) -> tuple[Sequence[TranscriptEntry] | None, port.RunContext]:
         """Make the calls with which the run was parked.
 
         Returns its transcript, and the context with what is left of its time.
@@ -194,7 +184,7 @@ class ClaudeAgentExecutor:
         left = max(timedelta(), context.plan.timeout - timedelta(seconds=time.monotonic() - began))
         return entries, replace(context, plan=replace(context.plan, timeout=left))
 
-    async def _failure_of(self, error: CliFailed, process: CliProcess) -> AgentFailure | None:
+    async def _failure_of(self, error: CliFailed, process: CliProcess) -> port.AgentFailure | None:
         """Log how the CLI failed; None if that is not what ends the run."""
         if process.is_left:
             return None
@@ -211,7 +201,7 @@ class ClaudeAgentExecutor:
         return failure
 
     async def _complete_transcript(
-        self, cli: StartedCli, plan: RunPlan, stream: RunStream, seen: SeenText
+        self, cli: StartedCli, plan: port.RunPlan, stream: RunStream, seen: SeenText
     ) -> None:
         """Wait for lines that the SDK could not store, and add what the CLI drops."""
         has_broken_off = not stream.is_clean and seen.message_id is not None
@@ -220,13 +210,13 @@ class ClaudeAgentExecutor:
         if has_broken_off:
             await store_unfinished(self.starter.launcher.sessions, plan, seen)
 
-    async def _store_files(self, plan: RunPlan, sandbox: Sandbox, events: EventSink) -> None:
+    async def _store_files(self, plan: port.RunPlan, sandbox: Sandbox, events: port.EventSink) -> None:
         """Store what the run has left in its workspace, and publish what it has changed there."""
         notices = await self.workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
         for event in notices:
             await events.publish(event)
 
-    def _open_channel(self, context: RunContext, *, at: ChannelAddress) -> Channel:
+    def _open_channel(self, context: port.RunContext, *, at: ChannelAddress) -> Channel:
         plan = context.plan
         hooks = self.metering.hooks_for(
             plan, executor_type=EXECUTOR_TYPE, trace=context.trace, add_evidence=context.add_evidence
@@ -242,7 +232,7 @@ def _send_message(process: CliProcess, stream: RunStream, sent: SentMessage) -> 
 
 
 async def _publish(
-    message: Message, stream: RunStream, context: RunContext, *, calls: ToolCalls, seen: SeenText
+    message: Message, stream: RunStream, context: port.RunContext, *, calls: ToolCalls, seen: SeenText
 ) -> None:
     for event in stream.feed(message):
         await context.events.publish(event)
@@ -254,7 +244,7 @@ async def _publish(
 
 
 async def _keep_open(
-    process: CliProcess, stream: RunStream, context: RunContext, *, stopped: RunOutcome | None
+    process: CliProcess, stream: RunStream, context: port.RunContext, *, stopped: port.RunOutcome | None
 ) -> None:
     """After a turn: wait for the next message, or end the run if it was kept open."""
     if not process.run.is_idle:
@@ -264,7 +254,7 @@ async def _keep_open(
     process.close_open_run()
 
 
-async def _leave_parked(cli: StartedCli, plan: RunPlan, stream: RunStream) -> None:
+async def _leave_parked(cli: StartedCli, plan: port.RunPlan, stream: RunStream) -> None:
     """Raise `RunParked` if the CLI was left, once everything that it has written is stored."""
     if cli.process.is_left:
         await cli.process.exited.wait()
@@ -272,7 +262,7 @@ async def _leave_parked(cli: StartedCli, plan: RunPlan, stream: RunStream) -> No
         raise parked(plan, written, steps=stream.steps)
 
 
-async def _publish_rejected_part(channel: Channel, events: EventSink) -> None:
+async def _publish_rejected_part(channel: Channel, events: port.EventSink) -> None:
     """Name the attachment that the provider refuses; the CLI may have gone on without it."""
     if channel.rejection is None:
         return
@@ -284,18 +274,18 @@ async def _publish_rejected_part(channel: Channel, events: EventSink) -> None:
 
 def _answer(
     stream: RunStream,
-    stopped: RunOutcome | None,
+    stopped: port.RunOutcome | None,
     *,
     budget: SpentBudget | None,
-    failure: AgentFailure | None,
+    failure: port.AgentFailure | None,
     is_silent: bool,
 ) -> AssistantFinal:
     try:
         return stream.answer(stopped, budget)
-    except ExecutionFailed as error:
-        if failure is not None and error.outcome == INTERNAL:
-            raise AgentFailed(failure, is_silent=is_silent) from error
+    except port.ExecutionFailed as error:
+        if failure is not None and error.outcome == port.INTERNAL:
+            raise port.AgentFailed(failure, is_silent=is_silent) from error
         # The provider's error text goes to the log only, never to a client.
-        if error.outcome != ABORTED:
+        if error.outcome != port.ABORTED:
             log.warning("run.no_answer", outcome=error.outcome, reason=stream.failure_details())
         raise

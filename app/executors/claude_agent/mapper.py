@@ -5,30 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from claude_agent_sdk import (
-    AssistantMessage,
-    Message,
-    ResultMessage,
-    ServerToolUseBlock,
-    StreamEvent,
-    SystemMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UserMessage,
-)
+import claude_agent_sdk as sdk
 from pydantic import JsonValue
 
-from app.events import (
-    OutputEvent,
-    Status,
-    Step,
-    TextDelta,
-    ToolCallResult,
-    ToolCallStart,
-    UserMessageDelivered,
-)
+from app import events
 from app.executors.api_format.retried import ATTACHMENTS_LEFT_OUT, OTHER_MODEL, WrittenMessage, retrying
 from app.executors.api_format.stream import DeltaMapper
 from app.executors.api_format.web import PAUSED
@@ -104,33 +84,33 @@ class EventMapper:
         """Yield an event once the agent starts to process this message."""
         self._expected[sent.message_id] = sent
 
-    def feed(self, message: Message) -> Iterator[OutputEvent]:
+    def feed(self, message: sdk.Message) -> Iterator[events.OutputEvent]:
         """The events of one SDK message."""
         match message:
-            case StreamEvent():
+            case sdk.StreamEvent():
                 yield from self._stream_event(message.event, message.parent_tool_use_id)
-            case AssistantMessage():
+            case sdk.AssistantMessage():
                 yield from self._assistant(message)
-            case SystemMessage():
+            case sdk.SystemMessage():
                 yield from _status_events(message)
-            case UserMessage(uuid=str(uuid)) if uuid in self._expected:
+            case sdk.UserMessage(uuid=str(uuid)) if uuid in self._expected:
                 taken, self._continued = self._expected.pop(uuid), ""
-                yield UserMessageDelivered(message_id=uuid, content=taken.message.text)
-            case UserMessage():
+                yield events.UserMessageDelivered(message_id=uuid, content=taken.message.text)
+            case sdk.UserMessage():
                 yield from self._tool_results(message)
-            case ResultMessage(stop_reason=reason):
+            case sdk.ResultMessage(stop_reason=reason):
                 self._continued = self.last_text if reason == PAUSED else self._continued
                 yield from self._deltas.web.unfinished()
             case _:
                 return
 
-    def step_events(self, message: MeteredMessage) -> Iterator[Step]:
+    def step_events(self, message: MeteredMessage) -> Iterator[events.Step]:
         """The step event of a completed message; a truncated message is no step."""
         if message.final and message.parent_tool_call_id is None:
             self.steps += 1
-            yield Step(step_index=self.steps, step_budget=self.step_budget)
+            yield events.Step(step_index=self.steps, step_budget=self.step_budget)
 
-    def _stream_event(self, event: Mapping[str, Any], parent: str | None) -> Iterator[OutputEvent]:
+    def _stream_event(self, event: Mapping[str, Any], parent: str | None) -> Iterator[events.OutputEvent]:
         match event.get("type"):
             case "message_start":
                 message_id = str(event["message"].get("id") or "")
@@ -149,14 +129,14 @@ class EventMapper:
             case _:
                 return
 
-    def _begin(self, message_id: str, parent: str | None) -> Iterator[OutputEvent]:
+    def _begin(self, message_id: str, parent: str | None) -> Iterator[events.OutputEvent]:
         """A message begins: what the CLI has dropped of the one before is discarded."""
         if (before := self._writing.get(parent)) is not None and before.message_id != message_id:
             yield from before.discarded_events(show_thinking=self.show_thinking)
         if before is None or before.message_id != message_id:
             self._writing[parent] = WrittenMessage(message_id, parent)
 
-    def _assistant(self, message: AssistantMessage) -> Iterator[OutputEvent]:
+    def _assistant(self, message: sdk.AssistantMessage) -> Iterator[events.OutputEvent]:
         parent = message.parent_tool_use_id
         if self._is_unstreamed(message):
             yield from self._begin(message.message_id or "", parent)
@@ -170,50 +150,50 @@ class EventMapper:
             # The SDK leaves out what the provider's tools have found, and streams no message of a subagent.
             yield from self._deltas.web.unread_results(parent)
         for block in message.content:
-            if isinstance(block, ToolUseBlock) and block.name != STRUCTURED_OUTPUT:
+            if isinstance(block, sdk.ToolUseBlock) and block.name != STRUCTURED_OUTPUT:
                 tool_id = tool_id_of(block.name)
                 self._open_calls[block.id] = tool_id
-                yield ToolCallStart(
+                yield events.ToolCallStart(
                     tool_call_id=block.id,
                     tool_name=shown_name(tool_id),
                     args=visible_args(tool_id, block.input),
                     is_client_tool=is_client_tool(tool_id),
                     parent_tool_call_id=parent,
                 )
-            elif isinstance(block, ServerToolUseBlock):
+            elif isinstance(block, sdk.ServerToolUseBlock):
                 yield from self._deltas.web.call({"id": block.id, "name": block.name}, block.input, parent)
-            elif isinstance(block, TextBlock) and self._is_unstreamed(message):
-                yield TextDelta(
+            elif isinstance(block, sdk.TextBlock) and self._is_unstreamed(message):
+                yield events.TextDelta(
                     message_id=message.message_id or "",
                     delta=block.text,
                     parent_tool_call_id=parent,
                 )
 
-    def _keep(self, message: AssistantMessage) -> None:
+    def _keep(self, message: sdk.AssistantMessage) -> None:
         """The CLI has complete blocks of a streamed message."""
         written = self._writing.get(message.parent_tool_use_id)
         if written is None or written.message_id != message.message_id:
             return
         for block in message.content:
-            if isinstance(block, TextBlock):
+            if isinstance(block, sdk.TextBlock):
                 written.keep(text=block.text)
-            elif isinstance(block, ThinkingBlock):
+            elif isinstance(block, sdk.ThinkingBlock):
                 written.keep(thinking=block.thinking)
 
-    def _is_unstreamed(self, message: AssistantMessage) -> bool:
+    def _is_unstreamed(self, message: sdk.AssistantMessage) -> bool:
         """Whether the text was not streamed before. False for the CLI's own error texts: never shown."""
         message_id = message.message_id or ""
         return is_message_id(message_id) and message_id not in self._streamed
 
-    def _tool_results(self, message: UserMessage) -> Iterator[OutputEvent]:
+    def _tool_results(self, message: sdk.UserMessage) -> Iterator[events.OutputEvent]:
         if isinstance(message.content, str):
             return
         for block in message.content:
-            if isinstance(block, ToolResultBlock) and block.tool_use_id in self._open_calls:
+            if isinstance(block, sdk.ToolResultBlock) and block.tool_use_id in self._open_calls:
                 tool_id = self._open_calls.pop(block.tool_use_id)
                 answered = self.take_result(block.tool_use_id)
                 failed = bool(block.is_error) if tool_id in self.cli_tools else True
-                yield ToolCallResult(
+                yield events.ToolCallResult(
                     tool_call_id=block.tool_use_id,
                     result=answered.visible
                     if answered
@@ -233,20 +213,20 @@ class EventMapper:
         return {"error": "failed" if tool_id in self.tool_ids | self.cli_tools else "unknown_tool"}
 
 
-def _names_removed_attachment(message: AssistantMessage) -> bool:
+def _names_removed_attachment(message: sdk.AssistantMessage) -> bool:
     """Whether the CLI reports that it makes a refused request again without an attachment."""
-    texts = (block.text for block in message.content if isinstance(block, TextBlock))
+    texts = (block.text for block in message.content if isinstance(block, sdk.TextBlock))
     return any(_REMOVED.search(text) for text in texts)
 
 
-def _status_events(message: SystemMessage) -> Iterator[Status]:
+def _status_events(message: sdk.SystemMessage) -> Iterator[events.Status]:
     """What the CLI reports about its calls; never the provider's text."""
     match message:
-        case SystemMessage(subtype="status", data={"status": "compacting"}):
-            yield Status(phase="compacting", label="Compacting")
-        case SystemMessage(subtype="api_retry", data=data):
+        case sdk.SystemMessage(subtype="status", data={"status": "compacting"}):
+            yield events.Status(phase="compacting", label="Compacting")
+        case sdk.SystemMessage(subtype="api_retry", data=data):
             yield retrying(attempt=data.get("attempt"), delay_ms=data.get("retry_delay_ms"))
-        case SystemMessage(subtype="model_fallback"):
+        case sdk.SystemMessage(subtype="model_fallback"):
             yield OTHER_MODEL
         case _:
             return

@@ -1,4 +1,4 @@
-"""Decisions: what a person decides about a tool call, or a budget, that waits."""
+"""Decisions: the data of what a person has decided; what waits for them is in `approvals` and `budget`."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal

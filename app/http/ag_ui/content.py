@@ -3,15 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from ag_ui.core import (
-    AssistantMessage,
-    DataSource,
-    DocumentPart,
-    ImagePart,
-    Message,
-    TextPart,
-    UserMessage,
-)
+from ag_ui import core
 from ag_ui.core.types import ContentPart
 
 from app.errors import Invalid
@@ -26,14 +18,14 @@ Indexed: TypeAlias = tuple[int, dict[str, Any]]
 
 
 def chat_messages(
-    earlier: Iterable[tuple[int, Message]], new: tuple[int, Message], rules: AttachmentRules
+    earlier: Iterable[tuple[int, core.Message]], new: tuple[int, core.Message], rules: AttachmentRules
 ) -> Iterator[Indexed]:
     """Texts and attachments of user and agent. Tool calls and results are already in the conversation.
 
     Of earlier messages, notes stand for what cannot be read, and for what does not fit beside the new one.
     """
     index, message = new
-    content = _new_content(index, message) if isinstance(message, UserMessage) else ""
+    content = _new_content(index, message) if isinstance(message, core.UserMessage) else ""
     before = [(number, each.role, _earlier_content(each, rules)) for number, each in earlier]
     contents = rules.fitting(
         [parts for _, _, parts in before], new=() if isinstance(content, str) else content
@@ -49,19 +41,19 @@ def chat_messages(
     yield index, {"role": "user", "content": content}
 
 
-def chars_of(message: Message) -> int:
+def chars_of(message: core.Message) -> int:
     """About how many characters a message of the chat has, attachments included."""
     match message:
-        case AssistantMessage(content=str(text)) | UserMessage(content=str(text)):
+        case core.AssistantMessage(content=str(text)) | core.UserMessage(content=str(text)):
             return len(text)
-        case UserMessage(content=list(parts)):
+        case core.UserMessage(content=list(parts)):
             return sum(PART_CHARS + _chars_of(part) for part in parts)
         case _:
             return 0
 
 
 def _chars_of(part: ContentPart) -> int:
-    return len(part.text) if isinstance(part, TextPart) else len(getattr(part.source, "value", ""))
+    return len(part.text) if isinstance(part, core.TextPart) else len(getattr(part.source, "value", ""))
 
 
 def one_message(messages: Sequence[Indexed]) -> list[Indexed]:
@@ -81,20 +73,20 @@ def one_message(messages: Sequence[Indexed]) -> list[Indexed]:
     return [(index, {**last, "content": parts})]
 
 
-def _earlier_content(message: Message, rules: AttachmentRules) -> list[OurPart]:
+def _earlier_content(message: core.Message, rules: AttachmentRules) -> list[OurPart]:
     """The parts of an earlier message; none of what is not part of the chat."""
     match message:
-        case AssistantMessage(content=str(text)) if text and message.subagent_run_id is None:
+        case core.AssistantMessage(content=str(text)) if text and message.subagent_run_id is None:
             return [OurText(type="text", text=text)]
-        case UserMessage(content=str(text)) if text:
+        case core.UserMessage(content=str(text)) if text:
             return [OurText(type="text", text=text)]
-        case UserMessage(content=list(parts)):
+        case core.UserMessage(content=list(parts)):
             return [_readable(part, rules) for part in parts]
         case _:
             return []
 
 
-def _new_content(index: int, message: UserMessage) -> str | list[OurPart]:
+def _new_content(index: int, message: core.UserMessage) -> str | list[OurPart]:
     """The content of the message to answer; raises `Invalid` naming what cannot be sent."""
     if isinstance(message.content, str):
         return message.content
@@ -114,13 +106,13 @@ def _readable(part: ContentPart, rules: AttachmentRules) -> OurPart:
 
 def _part(part: ContentPart, *, field: str) -> OurPart:
     match part:
-        case TextPart(text=text):
+        case core.TextPart(text=text):
             return OurText(type="text", text=text)
-        case ImagePart(source=source) | DocumentPart(source=source):
+        case core.ImagePart(source=source) | core.DocumentPart(source=source):
             filename = part.metadata.get("filename") if isinstance(part.metadata, dict) else None
             return posted_attachment(
                 source.mime_type,
-                **{"data" if isinstance(source, DataSource) else "url": source.value},
+                **{"data" if isinstance(source, core.DataSource) else "url": source.value},
                 type_of_part=part.type,
                 title=filename if isinstance(filename, str) else None,
                 field=field,

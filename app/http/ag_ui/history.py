@@ -3,19 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from ag_ui.core import (
-    AssistantMessage,
-    DataSource,
-    DocumentPart,
-    FunctionCall,
-    ImagePart,
-    Message,
-    TextPart,
-    ToolCall,
-    ToolMessage,
-    UrlSource,
-    UserMessage,
-)
+from ag_ui import core
 from pydantic import TypeAdapter
 
 from app.conversations.messages import MessageFile
@@ -24,12 +12,12 @@ from app.http.ag_ui.output.mapper import json_text, tool_result_id
 from app.platform.concurrency.offload import SMALL_BYTES
 from app.runs.conversations.page import PageEntry
 
-_MESSAGES: Final[TypeAdapter[list[Message]]] = TypeAdapter(list[Message])
+_MESSAGES: Final[TypeAdapter[list[core.Message]]] = TypeAdapter(list[core.Message])
 _MESSAGE_BYTES: Final = 512
 """Converting a message is about as much work as reading so many bytes."""
 
 
-def ag_ui_messages(entries: Iterable[PageEntry]) -> list[Message]:
+def ag_ui_messages(entries: Iterable[PageEntry]) -> list[core.Message]:
     """The messages with the ids that they had in the streams of their runs."""
     thread = _Thread()
     for entry in entries:
@@ -44,7 +32,7 @@ def messages_json(entries: Iterable[PageEntry]) -> bytes:
     return _MESSAGES.dump_json(ag_ui_messages(entries), by_alias=True, exclude_none=True)
 
 
-def work_size(entries: Sequence[PageEntry], posted: Sequence[Message] = ()) -> int:
+def work_size(entries: Sequence[PageEntry], posted: Sequence[core.Message] = ()) -> int:
     """About how many bytes are processed to convert these messages, and to compare them with those posted."""
     size = _MESSAGE_BYTES * (len(entries) + len(posted))
     if size > SMALL_BYTES:
@@ -57,8 +45,8 @@ class _Thread:
     """Puts messages together as clients do with the events of a stream."""
 
     def __init__(self) -> None:
-        self._shown: list[Message] = []
-        self._results: list[Message] = []
+        self._shown: list[core.Message] = []
+        self._results: list[core.Message] = []
         """Of the last message of the model; they follow all of it."""
         self._source: str | None = None
         """Its id."""
@@ -74,13 +62,13 @@ class _Thread:
             self._results, self._source, self._text = [], message_id, None
         match message.type:
             case "user_message":
-                self._shown.append(UserMessage(id=message_id, role="user", content=_content(entry)))
+                self._shown.append(core.UserMessage(id=message_id, role="user", content=_content(entry)))
             case "tool_call":
                 self._add_call(entry)
             case _:
                 self._add_text(message_id, message.content)
 
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[core.Message]:
         """All messages so far."""
         return [*self._shown, *self._results] if self._results else self._shown
 
@@ -88,35 +76,35 @@ class _Thread:
         begun = self._begun()
         if begun is None:
             self._text = len(self._shown)
-            self._shown.append(AssistantMessage(id=message_id, role="assistant", content=text))
+            self._shown.append(core.AssistantMessage(id=message_id, role="assistant", content=text))
         else:
             begun.content = f"{begun.content or ''}{text}"
 
     def _add_call(self, entry: PageEntry) -> None:
         message = entry.message
-        call = ToolCall(
+        call = core.ToolCall(
             id=message.tool_call_id or "",
             type="function",
-            function=FunctionCall(name=message.tool_name or "", arguments=json_text(message.args)),
+            function=core.FunctionCall(name=message.tool_name or "", arguments=json_text(message.args)),
         )
         begun = self._begun()
         if begun is None:
             # Clients put a call without a text before it into a message of its own.
-            self._shown.append(AssistantMessage(id=call.id, role="assistant", tool_calls=[call]))
+            self._shown.append(core.AssistantMessage(id=call.id, role="assistant", tool_calls=[call]))
         else:
             begun.tool_calls = [*(begun.tool_calls or []), call]
         self._results.append(_result(entry))
 
-    def _begun(self) -> AssistantMessage | None:
+    def _begun(self) -> core.AssistantMessage | None:
         begun = None if self._text is None else self._shown[self._text]
-        return begun if isinstance(begun, AssistantMessage) else None
+        return begun if isinstance(begun, core.AssistantMessage) else None
 
 
-def _result(entry: PageEntry) -> Message:
+def _result(entry: PageEntry) -> core.Message:
     call_id = entry.message.tool_call_id or ""
     result = None if entry.result is None else entry.result.result
     content = result if isinstance(result, str) else json_text(result)
-    return ToolMessage(id=tool_result_id(call_id), role="tool", tool_call_id=call_id, content=content)
+    return core.ToolMessage(id=tool_result_id(call_id), role="tool", tool_call_id=call_id, content=content)
 
 
 def _content(entry: PageEntry) -> Any:
@@ -124,17 +112,17 @@ def _content(entry: PageEntry) -> Any:
     if not message.files:
         return message.content
     files = [_file_part(file) for file in message.files]
-    return [*([TextPart(type="text", text=message.content)] if message.content else []), *files]
+    return [*([core.TextPart(type="text", text=message.content)] if message.content else []), *files]
 
 
-def _file_part(file: MessageFile) -> ImagePart | DocumentPart:
+def _file_part(file: MessageFile) -> core.ImagePart | core.DocumentPart:
     is_image = file.media_type.startswith("image/")
     source = (
-        DataSource(type="data", value=file.data, mime_type=file.media_type)
+        core.DataSource(type="data", value=file.data, mime_type=file.media_type)
         if file.url is None
-        else UrlSource(type="url", value=file.url, mime_type=None if is_image else file.media_type)
+        else core.UrlSource(type="url", value=file.url, mime_type=None if is_image else file.media_type)
     )
     if is_image:
-        return ImagePart(type="image", source=source)
+        return core.ImagePart(type="image", source=source)
     metadata = None if file.title is None else {"filename": file.title}
-    return DocumentPart(type="document", source=source, metadata=metadata)
+    return core.DocumentPart(type="document", source=source, metadata=metadata)

@@ -5,18 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
-from ag_ui.core import (
-    AssistantMessage,
-    DeveloperMessage,
-    Message,
-    ReasoningMessage,
-    RunAgentInput,
-    SystemMessage,
-    TextPart,
-    Tool,
-    ToolMessage,
-    UserMessage,
-)
+from ag_ui import core
 from ag_ui.core.types import ContentPart
 from pydantic import (
     BaseModel,
@@ -97,7 +86,7 @@ DECISION: TypeAdapter[_Payload[InterruptAnswer]] = TypeAdapter(_Payload[Interrup
 ANSWERS: TypeAdapter[_Payload[QuestionAnswers]] = TypeAdapter(_Payload[QuestionAnswers])
 
 
-class AgUiInput(RunAgentInput):
+class AgUiInput(core.RunAgentInput):
     """`RunAgentInput` of AG-UI 1.0. Unknown fields are ignored."""
 
     thread_id: Annotated[str, Field(pattern=STATE_KEY_PATTERN)]
@@ -159,7 +148,7 @@ class AgUiInput(RunAgentInput):
         return {
             call.id
             for message in self.messages
-            if isinstance(message, AssistantMessage)
+            if isinstance(message, core.AssistantMessage)
             for call in message.tool_calls or ()
         }
 
@@ -167,28 +156,29 @@ class AgUiInput(RunAgentInput):
     def tool_results(self) -> dict[str, ClientToolResult]:
         """The results of calls that the client may have executed: those after the user's last message."""
         last = max(
-            (index for index, each in enumerate(self.messages) if isinstance(each, UserMessage)), default=-1
+            (index for index, each in enumerate(self.messages) if isinstance(each, core.UserMessage)),
+            default=-1,
         )
         return _tool_results(self.messages[last + 1 :])
 
     @property
     def left_tool_results(self) -> dict[str, ClientToolResult]:
         """The results before the user's last message, since the one before it."""
-        users = [index for index, each in enumerate(self.messages) if isinstance(each, UserMessage)]
+        users = [index for index, each in enumerate(self.messages) if isinstance(each, core.UserMessage)]
         return _tool_results(self.messages[slice(*users[-2:])]) if len(users) > 1 else {}
 
 
 def chat_message(
     graph_id: str,
     posted: AgUiInput,
-    messages: Sequence[Message],
+    messages: Sequence[core.Message],
     *,
     tools: Sequence[ClientTool] = (),
     rules: AttachmentRules = DEFAULT_RULES,
 ) -> ChatMessage:
     """The last of these of the posted messages, to answer; raises `Invalid` if it is not the user's."""
     shown = without_system(messages)
-    if not shown or not isinstance(shown[-1], UserMessage):
+    if not shown or not isinstance(shown[-1], core.UserMessage):
         raise Invalid.field("messages", "the last message must be the user's")
     if not 0 < len(shown[-1].id) <= MESSAGE_ID_CHARS:
         # Of all posted ids it is the only one that is stored.
@@ -210,7 +200,7 @@ def chat_message(
 def _build_request(
     graph_id: str,
     posted: AgUiInput,
-    shown: Sequence[Message],
+    shown: Sequence[core.Message],
     tools: Sequence[ClientTool],
     rules: AttachmentRules,
     first_new: int,
@@ -226,7 +216,7 @@ def _build_request(
     if with_history:
         chat = list(chat_messages(before, last, rules))
     else:
-        users = [each for each in before if isinstance(each[1], UserMessage)]
+        users = [each for each in before if isinstance(each[1], core.UserMessage)]
         chat = one_message(list(chat_messages(users, last, rules)))
     converted = [*_system_messages(posted.messages), *_application_context(posted), *chat]
     body = {
@@ -271,7 +261,7 @@ def parse_payload(index: int, payload: Any, form: TypeAdapter[_Payload[_PayloadT
         raise invalid_fields(error, body, lambda field: f"resume.{index}.{field}") from error
 
 
-def without_messages(posted: Sequence[Message], message_ids: set[str]) -> list[Message]:
+def without_messages(posted: Sequence[core.Message], message_ids: set[str]) -> list[core.Message]:
     """The posted messages without those of these ids.
 
     Reasoning messages are kept with empty content: clients keep their own unless a snapshot has them.
@@ -279,37 +269,39 @@ def without_messages(posted: Sequence[Message], message_ids: set[str]) -> list[M
     return [
         message.model_copy(update={"content": ""}) if message.id in message_ids else message
         for message in posted
-        if message.id not in message_ids or isinstance(message, ReasoningMessage)
+        if message.id not in message_ids or isinstance(message, core.ReasoningMessage)
     ]
 
 
-def without_system(messages: Sequence[Message]) -> list[Message]:
+def without_system(messages: Sequence[core.Message]) -> list[core.Message]:
     """The messages that a client may show."""
-    return [message for message in messages if not isinstance(message, SystemMessage | DeveloperMessage)]
+    return [
+        message for message in messages if not isinstance(message, core.SystemMessage | core.DeveloperMessage)
+    ]
 
 
-def up_to_last_user_message(messages: Sequence[Message]) -> list[Message]:
+def up_to_last_user_message(messages: Sequence[core.Message]) -> list[core.Message]:
     """The messages up to the last one of the user, and all system messages."""
     last = max(
-        (index for index, message in enumerate(messages) if isinstance(message, UserMessage)), default=0
+        (index for index, message in enumerate(messages) if isinstance(message, core.UserMessage)), default=0
     )
-    system = SystemMessage | DeveloperMessage
+    system = core.SystemMessage | core.DeveloperMessage
     return [message for index, message in enumerate(messages) if index <= last or isinstance(message, system)]
 
 
 def _is_tool(tool: Any) -> bool:
     try:
-        Tool.model_validate(tool)
+        core.Tool.model_validate(tool)
     except ValidationError:
         return False
     return True
 
 
-def _tool_results(messages: Iterable[Message]) -> dict[str, ClientToolResult]:
-    return {each.tool_call_id: _tool_result(each) for each in messages if isinstance(each, ToolMessage)}
+def _tool_results(messages: Iterable[core.Message]) -> dict[str, ClientToolResult]:
+    return {each.tool_call_id: _tool_result(each) for each in messages if isinstance(each, core.ToolMessage)}
 
 
-def _tool_result(message: ToolMessage) -> ClientToolResult:
+def _tool_result(message: core.ToolMessage) -> ClientToolResult:
     """The result in its JSON form: clients write objects as text."""
     if message.error:
         return ClientToolResult(message.error, is_error=True)
@@ -319,7 +311,7 @@ def _tool_result(message: ToolMessage) -> ClientToolResult:
 
 
 def _text_of(part: ContentPart) -> str:
-    return part.text if isinstance(part, TextPart) else f"[An attachment of type {part.type}.]"
+    return part.text if isinstance(part, core.TextPart) else f"[An attachment of type {part.type}.]"
 
 
 def _options(posted: AgUiInput) -> dict[str, Any]:
@@ -349,14 +341,14 @@ def _application_context(posted: AgUiInput) -> Iterator[Indexed]:
         yield _NO_INDEX, {"role": "system", "content": text}
 
 
-def _system_messages(messages: Sequence[Message]) -> Iterator[Indexed]:
+def _system_messages(messages: Sequence[core.Message]) -> Iterator[Indexed]:
     """System and developer messages, at any place."""
     for index, message in enumerate(messages):
-        if isinstance(message, SystemMessage | DeveloperMessage) and message.content:
+        if isinstance(message, core.SystemMessage | core.DeveloperMessage) and message.content:
             yield index, {"role": "system", "content": message.content}
 
 
-def _parts(message: dict[str, Any] | Message) -> int:
+def _parts(message: dict[str, Any] | core.Message) -> int:
     content = message["content"] if isinstance(message, dict) else message.content
     return len(content) if isinstance(content, list) else 1
 

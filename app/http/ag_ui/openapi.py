@@ -3,30 +3,7 @@
 from functools import cache
 from typing import Annotated, Any, Final
 
-from ag_ui.core import (
-    CustomEvent,
-    MessagesSnapshotEvent,
-    ReasoningEndEvent,
-    ReasoningMessageContentEvent,
-    ReasoningMessageEndEvent,
-    ReasoningMessageStartEvent,
-    ReasoningStartEvent,
-    RunErrorEvent,
-    RunFinishedEvent,
-    RunStartedEvent,
-    StepFinishedEvent,
-    StepStartedEvent,
-    SubagentErrorEvent,
-    SubagentFinishedEvent,
-    SubagentStartedEvent,
-    TextMessageContentEvent,
-    TextMessageEndEvent,
-    TextMessageStartEvent,
-    ToolCallArgsEvent,
-    ToolCallEndEvent,
-    ToolCallResultEvent,
-    ToolCallStartEvent,
-)
+from ag_ui import core
 from pydantic import Field, TypeAdapter
 
 from app.http.ag_ui.releases.dialect import ThinkingEvent
@@ -39,29 +16,29 @@ AG_UI_INPUT: Final = "AgUiRunAgentInput"
 
 _EMITTED_EVENTS: TypeAdapter[Any] = TypeAdapter(
     Annotated[
-        RunStartedEvent
-        | RunFinishedEvent
-        | RunErrorEvent
-        | StepStartedEvent
-        | StepFinishedEvent
-        | MessagesSnapshotEvent
-        | TextMessageStartEvent
-        | TextMessageContentEvent
-        | TextMessageEndEvent
-        | ReasoningStartEvent
-        | ReasoningMessageStartEvent
-        | ReasoningMessageContentEvent
-        | ReasoningMessageEndEvent
-        | ReasoningEndEvent
+        core.RunStartedEvent
+        | core.RunFinishedEvent
+        | core.RunErrorEvent
+        | core.StepStartedEvent
+        | core.StepFinishedEvent
+        | core.MessagesSnapshotEvent
+        | core.TextMessageStartEvent
+        | core.TextMessageContentEvent
+        | core.TextMessageEndEvent
+        | core.ReasoningStartEvent
+        | core.ReasoningMessageStartEvent
+        | core.ReasoningMessageContentEvent
+        | core.ReasoningMessageEndEvent
+        | core.ReasoningEndEvent
         | ThinkingEvent
-        | ToolCallStartEvent
-        | ToolCallArgsEvent
-        | ToolCallEndEvent
-        | ToolCallResultEvent
-        | SubagentStartedEvent
-        | SubagentFinishedEvent
-        | SubagentErrorEvent
-        | CustomEvent,
+        | core.ToolCallStartEvent
+        | core.ToolCallArgsEvent
+        | core.ToolCallEndEvent
+        | core.ToolCallResultEvent
+        | core.SubagentStartedEvent
+        | core.SubagentFinishedEvent
+        | core.SubagentErrorEvent
+        | core.CustomEvent,
         Field(discriminator="type"),
     ]
 )

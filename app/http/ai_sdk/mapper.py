@@ -11,32 +11,7 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
-from app.events import (
-    AssistantFinal,
-    BudgetReached,
-    Citation,
-    ClientEvent,
-    ClientToolCall,
-    Done,
-    FilesChanged,
-    Interrupted,
-    MessageDiscarded,
-    PermissionRequest,
-    PermissionResolved,
-    QuestionAsked,
-    QuestionResolved,
-    Queued,
-    RunError,
-    RunStarted,
-    RunWarning,
-    Status,
-    Step,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallResult,
-    ToolCallStart,
-    UserMessageDelivered,
-)
+from app import events
 from app.http.ai_sdk.blocks import BlockKind, MessageBlocks, Part
 from app.http.ai_sdk.parts import QuestionParts, Sources, data_part, failed, failed_call, fields_of, reason_of
 from app.platform.clock.event_times import rfc3339
@@ -82,14 +57,14 @@ class AiSdkMessageMapper:
     """The client's major version of `ai`, as far as it is known."""
     answered: frozenset[str] = frozenset()
     """The calls of client tools whose results the client has given itself."""
-    pending: dict[str, PermissionRequest] = field(default_factory=dict)
+    pending: dict[str, events.PermissionRequest] = field(default_factory=dict)
     """Undecided requests by id."""
-    _budget: BudgetReached | None = None
+    _budget: events.BudgetReached | None = None
     """The last one that was reached."""
     _questions: QuestionParts = field(default_factory=QuestionParts)
     waiting: set[str] = field(default_factory=set)
     """The calls of client tools that wait for their results."""
-    _client_calls: dict[str, ToolCallStart] = field(default_factory=dict)
+    _client_calls: dict[str, events.ToolCallStart] = field(default_factory=dict)
     """The calls of client tools without a result."""
     _client_step: int | None = None
     """The step of the last of them."""
@@ -100,7 +75,7 @@ class AiSdkMessageMapper:
     _blocks: MessageBlocks = field(default_factory=MessageBlocks)
     _sources: Sources = field(default_factory=Sources)
     _open: dict[str, _Call] = field(default_factory=dict)
-    _deferred: dict[str, ToolCallStart] = field(default_factory=dict)
+    _deferred: dict[str, events.ToolCallStart] = field(default_factory=dict)
     _has_denied_call: bool = False
     """Whether a call of this step was denied: 6.0.0 would not post the step's other decisions."""
     _error: ErrorCode | None = None
@@ -121,10 +96,10 @@ class AiSdkMessageMapper:
         """The parts of one entry."""
         self._began = self._began or entry.at
         position, event = entry.position, entry.event
-        if isinstance(event, ToolCallResult) and event.tool_call_id in self._client_calls:
+        if isinstance(event, events.ToolCallResult) and event.tool_call_id in self._client_calls:
             yield from self._client_result(event)
         elif (
-            isinstance(event, ToolCallResult)
+            isinstance(event, events.ToolCallResult)
             and event.tool_call_id in self._open.keys() | self._deferred.keys()
         ):
             yield from self._result(event)
@@ -133,95 +108,97 @@ class AiSdkMessageMapper:
         else:
             yield from self._map(event, position)
 
-    def _map(self, event: ClientEvent, position: int) -> Iterator[Part]:
+    def _map(self, event: events.ClientEvent, position: int) -> Iterator[Part]:
         match event:
-            case TextDelta() | ThinkingDelta():
+            case events.TextDelta() | events.ThinkingDelta():
                 yield from self._delta(event, position)
-            case MessageDiscarded():
+            case events.MessageDiscarded():
                 yield from self._discard(event)
-            case ToolCallStart() | ClientToolCall():
+            case events.ToolCallStart() | events.ClientToolCall():
                 yield from self._call(event)
-            case ToolCallResult():
+            case events.ToolCallResult():
                 # The result of a denied call, or of a call of an earlier attempt.
                 return
-            case BudgetReached() | PermissionRequest() | PermissionResolved():
+            case events.BudgetReached() | events.PermissionRequest() | events.PermissionResolved():
                 yield from self._permission(event)
-            case RunStarted() | AssistantFinal() | RunError() | Done():
+            case events.RunStarted() | events.AssistantFinal() | events.RunError() | events.Done():
                 yield from self._lifecycle(event)
             case _:
                 yield from self._data_part(event)
 
     def _data_part(
         self,
-        event: Queued
-        | Status
-        | RunWarning
-        | Interrupted
-        | Step
-        | UserMessageDelivered
-        | Citation
-        | FilesChanged
-        | QuestionAsked
-        | QuestionResolved,
+        event: events.Queued
+        | events.Status
+        | events.RunWarning
+        | events.Interrupted
+        | events.Step
+        | events.UserMessageDelivered
+        | events.Citation
+        | events.FilesChanged
+        | events.QuestionAsked
+        | events.QuestionResolved,
     ) -> Iterator[Part]:
-        if isinstance(event, Citation):
+        if isinstance(event, events.Citation):
             yield from self._sources.add(event)
             return
-        if isinstance(event, QuestionAsked | QuestionResolved):
+        if isinstance(event, events.QuestionAsked | events.QuestionResolved):
             yield self._questions.map(event, self.run_id)
             return
-        if isinstance(event, FilesChanged):
+        if isinstance(event, events.FilesChanged):
             yield data_part("files-changed", fields_of(event))
             return
-        if isinstance(event, UserMessageDelivered):
+        if isinstance(event, events.UserMessageDelivered):
             yield from self._blocks.close()
             yield data_part("user-message", fields_of(event), part_id=event.message_id)
             return
-        if isinstance(event, Step):
+        if isinstance(event, events.Step):
             self._turn_ended = True
-        elif not isinstance(event, Queued | Status | RunWarning | Interrupted):
+        elif not isinstance(event, events.Queued | events.Status | events.RunWarning | events.Interrupted):
             assert_never(event)
         yield data_part(event.type, fields_of(event), transient=True)
 
-    def _lifecycle(self, event: RunStarted | AssistantFinal | RunError | Done) -> Iterator[Part]:
+    def _lifecycle(
+        self, event: events.RunStarted | events.AssistantFinal | events.RunError | events.Done
+    ) -> Iterator[Part]:
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 # A later attempt: what the earlier one left open has no end.
                 yield from self._close_all()
-            case AssistantFinal():
+            case events.AssistantFinal():
                 yield from self._blocks.close()
                 if event.structured_output is not None:
                     yield data_part("structured-output", fields_of(event)["structuredOutput"])
-            case RunError():
+            case events.RunError():
                 self._error = event.error
-            case Done():
+            case events.Done():
                 yield from self._end(event)
 
-    def _delta(self, event: TextDelta | ThinkingDelta, position: int) -> Iterator[Part]:
+    def _delta(self, event: events.TextDelta | events.ThinkingDelta, position: int) -> Iterator[Part]:
         if self._message not in {None, event.message_id}:
             self._turn_ended = True
         yield from self._ensure_step()
         self._message = event.message_id
-        kind: BlockKind = "text" if isinstance(event, TextDelta) else "reasoning"
+        kind: BlockKind = "text" if isinstance(event, events.TextDelta) else "reasoning"
         yield from self._blocks.add(kind, event.delta, position=position)
 
-    def _discard(self, event: MessageDiscarded) -> Iterator[Part]:
+    def _discard(self, event: events.MessageDiscarded) -> Iterator[Part]:
         yield data_part("message-discarded", fields_of(event), transient=True)
         if self._message == event.message_id:
             self._message = None
             yield from self._blocks.discard()
 
-    def _call(self, event: ToolCallStart | ClientToolCall) -> Iterator[Part]:
+    def _call(self, event: events.ToolCallStart | events.ClientToolCall) -> Iterator[Part]:
         match event:
-            case ClientToolCall():
+            case events.ClientToolCall():
                 yield from self._client_call(event)
-            case ToolCallStart(is_client_tool=True):
+            case events.ToolCallStart(is_client_tool=True):
                 # The client gets it once its arguments are valid, or else with its error.
                 self._client_calls[event.tool_call_id] = event
-            case ToolCallStart():
+            case events.ToolCallStart():
                 yield from self._own_call(event)
 
-    def _own_call(self, event: ToolCallStart) -> Iterator[Part]:
+    def _own_call(self, event: events.ToolCallStart) -> Iterator[Part]:
         yield from self._blocks.close()
         yield from self._ensure_step()
         if self.approvals and self._open:
@@ -229,7 +206,7 @@ class AiSdkMessageMapper:
         else:
             yield from self._open_call(event)
 
-    def _client_call(self, event: ClientToolCall) -> Iterator[Part]:
+    def _client_call(self, event: events.ClientToolCall) -> Iterator[Part]:
         """A call that the client executes: in a step without unfinished calls of ours.
 
         The client posts its results once every call of its last step has one.
@@ -247,7 +224,7 @@ class AiSdkMessageMapper:
             "input": fields_of(event)["args"],
         }
 
-    def _client_result(self, event: ToolCallResult) -> Iterator[Part]:
+    def _client_result(self, event: events.ToolCallResult) -> Iterator[Part]:
         call = self._client_calls.pop(event.tool_call_id)
         if event.tool_call_id not in self.waiting:
             # It failed before the client could get it.
@@ -264,7 +241,7 @@ class AiSdkMessageMapper:
         else:
             yield {"type": "tool-output-available", "toolCallId": event.tool_call_id, "output": result}
 
-    def _open_call(self, call: ToolCallStart | PermissionRequest) -> Iterator[Part]:
+    def _open_call(self, call: events.ToolCallStart | events.PermissionRequest) -> Iterator[Part]:
         if self._has_denied_call:
             yield from self._close_step()
         yield from self._open_step()
@@ -285,7 +262,7 @@ class AiSdkMessageMapper:
         # 6.0.0 does not post approvals of calls that are marked as executed by the provider.
         return part if self.approvals else {**part, "providerExecuted": True}
 
-    def _result(self, event: ToolCallResult) -> Iterator[Part]:
+    def _result(self, event: events.ToolCallResult) -> Iterator[Part]:
         if (deferred := self._deferred.pop(event.tool_call_id, None)) is not None:
             yield from self._open_call(deferred)
         del self._open[event.tool_call_id]
@@ -296,10 +273,12 @@ class AiSdkMessageMapper:
             yield {"type": "tool-output-available", "toolCallId": event.tool_call_id, "output": result}
         yield from self._open_deferred_call()
 
-    def _permission(self, event: BudgetReached | PermissionRequest | PermissionResolved) -> Iterator[Part]:
-        if isinstance(event, PermissionRequest):
+    def _permission(
+        self, event: events.BudgetReached | events.PermissionRequest | events.PermissionResolved
+    ) -> Iterator[Part]:
+        if isinstance(event, events.PermissionRequest):
             yield from self._request(event)
-        elif isinstance(event, BudgetReached):
+        elif isinstance(event, events.BudgetReached):
             self._budget = event
             yield self._waiting_data("budget", event, state="requested")
         elif self._budget is not None and self._budget.request_id == event.request_id:
@@ -307,7 +286,7 @@ class AiSdkMessageMapper:
         elif (request := self.pending.pop(event.request_id, None)) is not None:
             yield from self._resolve(request, event)
 
-    def _request(self, event: PermissionRequest) -> Iterator[Part]:
+    def _request(self, event: events.PermissionRequest) -> Iterator[Part]:
         self.pending[event.request_id] = event
         if not self.approvals:
             yield self._waiting_data("permission", event, state="requested")
@@ -325,7 +304,7 @@ class AiSdkMessageMapper:
             "toolCallId": event.tool_call_id,
         }
 
-    def _resolve(self, request: PermissionRequest, event: PermissionResolved) -> Iterator[Part]:
+    def _resolve(self, request: events.PermissionRequest, event: events.PermissionResolved) -> Iterator[Part]:
         if not self.approvals:
             yield self._waiting_data("permission", request, **_state_of(event))
         call = self._open.get(request.tool_call_id)
@@ -341,11 +320,13 @@ class AiSdkMessageMapper:
             # Version 7 looks for the call in the current step only, and would show it twice.
             yield self._input(request.tool_call_id, fields_of(event)["args"])
 
-    def _waiting_data(self, name: str, request: BudgetReached | PermissionRequest, **state: str) -> Part:
+    def _waiting_data(
+        self, name: str, request: events.BudgetReached | events.PermissionRequest, **state: str
+    ) -> Part:
         data = {**fields_of(request), "runId": self.run_id, **state}
         return data_part(name, data, part_id=request.request_id)
 
-    def _end(self, event: Done) -> Iterator[Part]:
+    def _end(self, event: events.Done) -> Iterator[Part]:
         yield from self._close_all()
         metadata = {**self.metadata, **fields_of(event)}
         if self._error == "aborted":
@@ -394,6 +375,6 @@ class AiSdkMessageMapper:
             yield {"type": "finish-step"}
 
 
-def _state_of(event: PermissionResolved) -> dict[str, str]:
+def _state_of(event: events.PermissionResolved) -> dict[str, str]:
     """What a part shows of a request that no longer waits."""
     return {"state": "denied" if event.decision == "deny" else "allowed", "reason": event.reason}

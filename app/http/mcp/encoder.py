@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import quote, unquote
 
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    InputRequiredResult,
-    ProgressToken,
-    RequestId,
-    Result,
-)
+import mcp_types as types
 
 from app.errors import Unauthenticated
 from app.events import PermissionRequest, PermissionResolved, QuestionAsked, QuestionResolved
@@ -44,8 +37,8 @@ class EventId:
 
     run_id: str
     position: int
-    message_id: RequestId
-    token: ProgressToken | None
+    message_id: types.RequestId
+    token: types.ProgressToken | None
     is_task: bool = False
     """Whether the request asks for a task."""
 
@@ -130,16 +123,16 @@ class CallEncoder:
         if not call.has_forms:
             return self._answer(call.linked()).encode("ascii")
         asks = {"inputRequests": call.requests, "requestState": self._run_id, "_meta": call.meta}
-        return self._answer(InputRequiredResult.model_validate(asks)).encode("ascii")
+        return self._answer(types.InputRequiredResult.model_validate(asks)).encode("ascii")
 
     def encode_revoked(self) -> bytes:
         """End the stream of a caller whose credential was revoked; the run continues."""
-        return self._failed(INVALID_REQUEST, REVOKED_MESSAGE, Unauthenticated.code)
+        return self._failed(types.INVALID_REQUEST, REVOKED_MESSAGE, Unauthenticated.code)
 
     def encode_stopping(self) -> bytes:
         """Clients of the revisions with sessions come back by themselves."""
         if self._to.client.is_modern:
-            return self._failed(INTERNAL_ERROR, STOPPING_MESSAGE, ServerStopping.code)
+            return self._failed(types.INTERNAL_ERROR, STOPPING_MESSAGE, ServerStopping.code)
         return retry_line()
 
     def _frames(self, entry: LogEntry, resolved: set[str]) -> Iterator[str]:
@@ -172,7 +165,7 @@ class CallEncoder:
         form = self._call.form(waiting)
         return {"jsonrpc": "2.0", "id": name, "method": "elicitation/create", "params": form}
 
-    def _answer(self, result: Result) -> str:
+    def _answer(self, result: types.Result) -> str:
         shaped = result_json(self._to.client, result)
         return self._frame(self._position, {"jsonrpc": "2.0", "id": self._to.message_id, "result": shaped})
 

@@ -6,10 +6,14 @@ from typing import Any, Final, TypeAlias
 from mcp_types import ElicitResult
 
 from app.events import PermissionRequest, QuestionAsked, QuestionItem
+from app.executors.waiting.port import WaitKind
 from app.runs.commands.records import AnswerQuestion, Decide
 
 Asked: TypeAlias = PermissionRequest | QuestionAsked
 """What a form can answer. A budget is raised by an amount, which no client is told."""
+
+FORMS: Final[frozenset[WaitKind]] = frozenset({"permission", "question"})
+"""The kinds of calls that wait for what a form can answer."""
 
 _APPROVAL: Final[dict[str, Any]] = {
     "type": "object",

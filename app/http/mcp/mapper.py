@@ -5,31 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, assert_never
 
-from app.events import (
-    AssistantFinal,
-    BudgetReached,
-    Citation,
-    ClientToolCall,
-    Done,
-    FilesChanged,
-    Interrupted,
-    MessageDiscarded,
-    PermissionRequest,
-    PermissionResolved,
-    QuestionAsked,
-    QuestionResolved,
-    Queued,
-    RunError,
-    RunStarted,
-    RunWarning,
-    Status,
-    Step,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallResult,
-    ToolCallStart,
-    UserMessageDelivered,
-)
+from app import events
 from app.http.streaming.pausing import Waiting
 from app.streams.port import LogEntry
 
@@ -39,17 +15,17 @@ SHOWN_CHARS: Final = 2_000
 _EVERY_CHARS: Final = 200
 
 _NotShown: TypeAlias = (
-    Queued
-    | Status
-    | RunWarning
-    | Interrupted
-    | UserMessageDelivered
-    | Citation
-    | FilesChanged
-    | ThinkingDelta
-    | ToolCallStart
-    | ToolCallResult
-    | ClientToolCall
+    events.Queued
+    | events.Status
+    | events.RunWarning
+    | events.Interrupted
+    | events.UserMessageDelivered
+    | events.Citation
+    | events.FilesChanged
+    | events.ThinkingDelta
+    | events.ToolCallStart
+    | events.ToolCallResult
+    | events.ClientToolCall
 )
 
 
@@ -59,9 +35,9 @@ class CallMapper:
 
     pending: dict[str, Waiting] = field(default_factory=dict)
     """What waits for a person, by the id of the request."""
-    final: AssistantFinal | None = None
-    error: RunError | None = None
-    done: Done | None = None
+    final: events.AssistantFinal | None = None
+    error: events.RunError | None = None
+    done: events.Done | None = None
     text: str = ""
     """Of the message that is being written, or was the last."""
     _message: str | None = None
@@ -72,21 +48,21 @@ class CallMapper:
         """What one entry adds: the text so far, or what a person has to answer."""
         event = entry.event
         match event:
-            case TextDelta() | MessageDiscarded() | Step():
+            case events.TextDelta() | events.MessageDiscarded() | events.Step():
                 yield from self._written(event)
-            case PermissionRequest() | QuestionAsked() | BudgetReached():
+            case events.PermissionRequest() | events.QuestionAsked() | events.BudgetReached():
                 self.pending[event.request_id] = event
                 yield event
-            case PermissionResolved() | QuestionResolved():
+            case events.PermissionResolved() | events.QuestionResolved():
                 self.pending.pop(event.request_id, None)
-            case RunStarted():
+            case events.RunStarted():
                 # A later attempt: what the earlier one left open has no end.
                 self.pending.clear()
-            case AssistantFinal():
+            case events.AssistantFinal():
                 self.final = event
-            case RunError():
+            case events.RunError():
                 self.error = event
-            case Done():
+            case events.Done():
                 self.done = event
             case _:
                 _not_shown(event)
@@ -100,19 +76,21 @@ class CallMapper:
             return json.dumps(self.final.structured_output, separators=(",", ":"))
         return self.final.content
 
-    def _written(self, event: TextDelta | MessageDiscarded | Step) -> Iterator[str]:
+    def _written(self, event: events.TextDelta | events.MessageDiscarded | events.Step) -> Iterator[str]:
         if event.parent_tool_call_id is not None:
             return
-        if isinstance(event, MessageDiscarded):
+        if isinstance(event, events.MessageDiscarded):
             if event.message_id == self._message:
                 self.text, self._shown = "", 0
             return
-        if isinstance(event, TextDelta):
+        if isinstance(event, events.TextDelta):
             if event.message_id != self._message:
                 self._message, self.text, self._shown = event.message_id, "", 0
             self.text += event.delta
         # Not with each delta: a notification has all of the text.
-        is_due = isinstance(event, Step) or self._shown == 0 or len(self.text) - self._shown >= _EVERY_CHARS
+        is_due = (
+            isinstance(event, events.Step) or self._shown == 0 or len(self.text) - self._shown >= _EVERY_CHARS
+        )
         if is_due and len(self.text) > self._shown:
             self._shown = len(self.text)
             yield self.text[-SHOWN_CHARS:]

@@ -1,20 +1,14 @@
 """RunTasks: runs as tasks, for clients that come back for an answer instead of waiting for it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import anyio
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
-from mcp_types import (
-    HEADER_MISMATCH,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    GetTaskRequestParams,
-    PaginatedRequestParams,
-    TaskStatus,
-)
 from starlette.datastructures import Headers
 
 from app.bootstrap.services import Services
@@ -23,13 +17,15 @@ from app.http.dependencies import run_key
 from app.http.field_errors import rename_fields
 from app.http.mcp.calls import answer_task
 from app.http.mcp.client import TASKS, McpClient
+from app.http.mcp.forms import FORMS
 from app.http.mcp.input import parsed
 from app.http.mcp.mapper import SHOWN_CHARS
 from app.http.mcp.results import Answering, CallAnswer
 from app.http.mcp.tools import result_json, stamped
 from app.http.response_model import utc_text
 from app.http.streaming.pausing import waiting_calls
-from app.platform.pagination import PageRequest
+from app.ids import RunId
+from app.platform.pagination import MAX_PAGE, PageRequest
 from app.requests.attribution import LabelFilter
 from app.requests.outcome import RunStatus
 from app.requests.principal import Principal
@@ -37,11 +33,12 @@ from app.runs.commands.service import WITHIN_S, RunNotFound
 from app.runs.deletion.service import with_contents
 from app.runs.generate import FAILURES
 from app.runs.records import RunFilter, RunRecord
+from app.runs.waits.listing.records import CallFilter
 
 _SHORTEST_POLL_MS: Final = 500
 _LONGEST_POLL_MS: Final = 5_000
 _PAGE: Final = 50
-_STATUSES: Final[Mapping[RunStatus, TaskStatus]] = {
+_STATUSES: Final[Mapping[RunStatus, types.TaskStatus]] = {
     "queued": "working",
     "running": "working",
     "waiting": "working",
@@ -51,7 +48,7 @@ _STATUSES: Final[Mapping[RunStatus, TaskStatus]] = {
 }
 
 
-class _Update(GetTaskRequestParams):
+class _Update(types.GetTaskRequestParams):
     """The parameters of a request that answers what a task asks."""
 
     input_responses: dict[str, Any]
@@ -72,13 +69,13 @@ class RunTasks:
         if not self.client.has_tasks:
             data: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
             problem = "The client has not announced the extension that this method belongs to."
-            raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, problem, data)
+            raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, problem, data)
         if decode_header_value(headers.get(MCP_NAME_HEADER)) != params.get("taskId"):
-            raise MCPError(HEADER_MISMATCH, f"{MCP_NAME_HEADER}: must be params.taskId")
+            raise MCPError(types.HEADER_MISMATCH, f"{MCP_NAME_HEADER}: must be params.taskId")
 
     async def find(self, params: Mapping[str, Any]) -> RunRecord:
         """The run of a request's task; raises `Invalid`, `RunNotFound`, `RunDeleted`."""
-        run_id = parsed(GetTaskRequestParams, params, "params.").task_id
+        run_id = parsed(types.GetTaskRequestParams, params, "params.").task_id
         record = await self.services.runs.get(run_key(self.caller, run_id))
         if not self.has(record):
             raise RunNotFound
@@ -131,7 +128,7 @@ class RunTasks:
 
     async def list(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """A page of the tasks, newest first; raises `Invalid`."""
-        cursor = parsed(PaginatedRequestParams, params, "params.").cursor
+        cursor = parsed(types.PaginatedRequestParams, params, "params.").cursor
         try:
             page = PageRequest.of(_PAGE, cursor)
         except Invalid as error:
@@ -140,8 +137,22 @@ class RunTasks:
             api_key_id=self.caller.api_key_id, labels=LabelFilter(end_user=self.caller.end_user)
         )
         runs, following = await self.services.runs.list_runs(self.caller.account_id, page, chosen)
-        tasks = [self._of_row(run) for run in runs if self.has(run) and run.contents_deleted_at is None]
+        shown = [run for run in runs if self.has(run) and run.contents_deleted_at is None]
+        asking = await self._asking(shown)
+        tasks = [
+            self._of_row(run) | ({"status": "input_required"} if run.key.run_id in asking else {})
+            for run in shown
+        ]
         return {"tasks": tasks, **({} if following is None else {"nextCursor": following})}
+
+    async def _asking(self, runs: Sequence[RunRecord]) -> set[RunId]:
+        """The ids of those that wait only for what the client can ask its user."""
+        chosen = CallFilter(run_ids=[run.key.run_id for run in runs if not run.finished])
+        every = PageRequest(MAX_PAGE)
+        waits = (await self.services.account_calls.page(self.caller.account_id, chosen, every)).calls
+        forms = FORMS if self.caller.may("runs:approve") else FORMS - {"permission"}
+        linked = {each.run_id for each in waits if not self.client.has_forms or each.kind not in forms}
+        return {each.run_id for each in waits} - linked
 
     def _of_row(self, record: RunRecord) -> dict[str, Any]:
         updated = record.ended_at or record.started_at or record.created_at
@@ -170,7 +181,7 @@ class RunTasks:
         return self._task(record, "failed", updated, FAILURES[mapper.error.error]().detail)
 
     def _task(
-        self, record: RunRecord, status: TaskStatus, updated: datetime, message: str = ""
+        self, record: RunRecord, status: types.TaskStatus, updated: datetime, message: str = ""
     ) -> dict[str, Any]:
         ttl, poll = ("ttlMs", "pollIntervalMs") if self.client.is_modern else ("ttl", "pollInterval")
         return {

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
+import mcp_types as types
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -13,24 +14,6 @@ from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
-from mcp_types import (
-    INVALID_PARAMS,
-    SERVER_INFO_META_KEY,
-    CallToolResult,
-    GetPromptRequestParams,
-    GetPromptResult,
-    ListPromptsResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    Prompt,
-    PromptMessage,
-    RequestId,
-    Result,
-    TextContent,
-    Tool,
-    ToolAnnotations,
-    ToolExecution,
-)
 from mcp_types.methods import serialize_server_result
 from mcp_types.version import is_version_at_least
 
@@ -64,18 +47,18 @@ def tool_name(graph_id: str) -> str:
     return graph_id.replace(":", "__")
 
 
-def tool_of(graph: GraphSpec) -> Tool:
+def tool_of(graph: GraphSpec) -> types.Tool:
     """A graph as a tool."""
     changes = bool(graph.all_tools or graph.native_tools or graph.agents)
-    hints = ToolAnnotations(read_only_hint=not changes, destructive_hint=changes, open_world_hint=True)
-    return Tool(
+    hints = types.ToolAnnotations(read_only_hint=not changes, destructive_hint=changes, open_world_hint=True)
+    return types.Tool(
         name=tool_name(graph.id),
         title=graph.shown_title,
         description=graph.description,
         input_schema=_arguments_of(graph),
         output_schema=output_of(graph),
         annotations=hints,
-        execution=ToolExecution(task_support="optional"),
+        execution=types.ToolExecution(task_support="optional"),
     )
 
 
@@ -90,11 +73,13 @@ def output_of(graph: GraphSpec) -> dict[str, Any] | None:
     return schema if schema is not None and schema.get("type") == "object" else None
 
 
-def _prompts_of(graphs: Iterable[GraphSpec]) -> dict[str, tuple[Prompt, str]]:
+def _prompts_of(graphs: Iterable[GraphSpec]) -> dict[str, tuple[types.Prompt, str]]:
     """The suggestions of graphs, by name, and what each says."""
     return {
         name: (
-            Prompt(name=name, title=each.title, description=f"{graph.shown_title}: {graph.description}"),
+            types.Prompt(
+                name=name, title=each.title, description=f"{graph.shown_title}: {graph.description}"
+            ),
             f"With the tool {tool_name(graph.id)}: {each.message}",
         )
         for graph in graphs
@@ -104,26 +89,28 @@ def _prompts_of(graphs: Iterable[GraphSpec]) -> dict[str, tuple[Prompt, str]]:
 
 
 async def _list(
-    context: ServerRequestContext[Any, Iterable[GraphSpec]], _params: PaginatedRequestParams | None
-) -> ListToolsResult:
-    return ListToolsResult(tools=[tool_of(graph) for graph in context.request or ()])
+    context: ServerRequestContext[Any, Iterable[GraphSpec]], _params: types.PaginatedRequestParams | None
+) -> types.ListToolsResult:
+    return types.ListToolsResult(tools=[tool_of(graph) for graph in context.request or ()])
 
 
 async def _list_prompts(
-    context: ServerRequestContext[Any, Iterable[GraphSpec]], _params: PaginatedRequestParams | None
-) -> ListPromptsResult:
-    return ListPromptsResult(prompts=[prompt for prompt, _ in _prompts_of(context.request or ()).values()])
+    context: ServerRequestContext[Any, Iterable[GraphSpec]], _params: types.PaginatedRequestParams | None
+) -> types.ListPromptsResult:
+    return types.ListPromptsResult(
+        prompts=[prompt for prompt, _ in _prompts_of(context.request or ()).values()]
+    )
 
 
 async def _get_prompt(
-    context: ServerRequestContext[Any, Iterable[GraphSpec]], params: GetPromptRequestParams
-) -> GetPromptResult:
+    context: ServerRequestContext[Any, Iterable[GraphSpec]], params: types.GetPromptRequestParams
+) -> types.GetPromptResult:
     found = _prompts_of(context.request or ()).get(params.name)
     if found is None:
-        raise MCPError(INVALID_PARAMS, "params.name: is not a prompt of a graph that this key may run")
+        raise MCPError(types.INVALID_PARAMS, "params.name: is not a prompt of a graph that this key may run")
     prompt, text = found
-    message = PromptMessage(role="user", content=TextContent(type="text", text=text))
-    return GetPromptResult(description=prompt.description, messages=[message])
+    message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+    return types.GetPromptResult(description=prompt.description, messages=[message])
 
 
 SERVER: Final[Server[Any]] = Server(
@@ -143,7 +130,7 @@ _TASK_CAPABILITIES: Final[dict[str, Any]] = {"list": {}, "cancel": {}, "requests
 class _Exchange:
     """One request without a way back; see `DispatchContext` of the library."""
 
-    request_id: RequestId
+    request_id: types.RequestId
     message_metadata: ServerMessageMetadata
     transport: TransportContext = field(
         default_factory=lambda: TransportContext(kind="streamable-http", can_send_request=False)
@@ -171,7 +158,7 @@ class _Exchange:
 
 async def served(
     client: McpClient,
-    message_id: RequestId,
+    message_id: types.RequestId,
     method: str,
     params: dict[str, Any] | None,
     graphs: Iterable[GraphSpec],
@@ -191,12 +178,12 @@ async def served(
     return result
 
 
-def error_result(text: str) -> CallToolResult:
+def error_result(text: str) -> types.CallToolResult:
     """The result of a call that failed: the model gets the text."""
-    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
-def result_json(client: McpClient, result: Result) -> dict[str, Any]:
+def result_json(client: McpClient, result: types.Result) -> dict[str, Any]:
     """The result of a call in the client's revision."""
     plain = result.model_dump(by_alias=True, mode="json", exclude_none=True)
     shaped = serialize_server_result(CALL, client.version, plain)
@@ -205,4 +192,7 @@ def result_json(client: McpClient, result: Result) -> dict[str, Any]:
 
 def stamped(result: dict[str, Any]) -> dict[str, Any]:
     """A result of the revision without sessions, which names the server in each."""
-    return {**result, "_meta": {SERVER_INFO_META_KEY: SERVER.server_info_stamp, **result.get("_meta", {})}}
+    return {
+        **result,
+        "_meta": {types.SERVER_INFO_META_KEY: SERVER.server_info_stamp, **result.get("_meta", {})},
+    }

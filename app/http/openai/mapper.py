@@ -5,31 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, assert_never
 
-from app.events import (
-    AssistantFinal,
-    BudgetReached,
-    Citation,
-    ClientToolCall,
-    Done,
-    FilesChanged,
-    Interrupted,
-    MessageDiscarded,
-    PermissionRequest,
-    PermissionResolved,
-    QuestionAsked,
-    QuestionResolved,
-    Queued,
-    RunError,
-    RunStarted,
-    RunWarning,
-    Status,
-    Step,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallResult,
-    ToolCallStart,
-    UserMessageDelivered,
-)
+from app import events
 from app.http.streaming.discarded_text import AnswerText
 from app.http.streaming.pausing import Waiting
 from app.requests.outcome import ErrorCode
@@ -51,7 +27,7 @@ class CompletionMapper:
     waiting: set[str] = field(default_factory=set)
     """The calls of client tools without a result."""
     error: ErrorCode | None = None
-    done: Done | None = None
+    done: events.Done | None = None
     _text: AnswerText = field(default_factory=AnswerText)
     _open_calls: set[str] = field(default_factory=set)
     """Those without a result of our own tools, and of the client's that it has yet to get."""
@@ -65,39 +41,43 @@ class CompletionMapper:
         """What one entry adds to the answer."""
         event = entry.event
         match event:
-            case TextDelta() | ThinkingDelta() | MessageDiscarded():
+            case events.TextDelta() | events.ThinkingDelta() | events.MessageDiscarded():
                 yield from self._written(event)
-            case ToolCallStart() | ToolCallResult() | ClientToolCall():
+            case events.ToolCallStart() | events.ToolCallResult() | events.ClientToolCall():
                 yield from self._called(event)
-            case PermissionRequest() | QuestionAsked() | BudgetReached():
+            case events.PermissionRequest() | events.QuestionAsked() | events.BudgetReached():
                 self.pending[event.request_id] = event
-            case PermissionResolved() | QuestionResolved():
+            case events.PermissionResolved() | events.QuestionResolved():
                 self.pending.pop(event.request_id, None)
-            case RunStarted() | AssistantFinal() | RunError() | Done():
+            case events.RunStarted() | events.AssistantFinal() | events.RunError() | events.Done():
                 yield from self._lifecycle(event)
             case _:
                 self._not_shown(event)
 
-    def _written(self, event: TextDelta | ThinkingDelta | MessageDiscarded) -> Iterator[Delta]:
+    def _written(
+        self, event: events.TextDelta | events.ThinkingDelta | events.MessageDiscarded
+    ) -> Iterator[Delta]:
         if event.parent_tool_call_id is not None:
             return
         match event:
-            case ThinkingDelta():
+            case events.ThinkingDelta():
                 yield {"reasoning_content": event.delta}
-            case MessageDiscarded():
+            case events.MessageDiscarded():
                 self._text.discard(event.message_id)
-            case TextDelta() if not self.is_object:
+            case events.TextDelta() if not self.is_object:
                 if text := self._text.add(event.message_id, event.delta):
                     yield {"content": text}
 
-    def _called(self, event: ToolCallStart | ToolCallResult | ClientToolCall) -> Iterator[Delta]:
+    def _called(
+        self, event: events.ToolCallStart | events.ToolCallResult | events.ClientToolCall
+    ) -> Iterator[Delta]:
         match event:
-            case ToolCallStart():
+            case events.ToolCallStart():
                 self._open_calls.add(event.tool_call_id)
-            case ToolCallResult():
+            case events.ToolCallResult():
                 self._open_calls.discard(event.tool_call_id)
                 self.waiting.discard(event.tool_call_id)
-            case ClientToolCall():
+            case events.ClientToolCall():
                 self._open_calls.discard(event.tool_call_id)
                 self.waiting.add(event.tool_call_id)
                 arguments = json.dumps(event.args, separators=(",", ":"))
@@ -105,40 +85,49 @@ class CompletionMapper:
                 call = {"id": call_id(self.run_id, event.tool_call_id), "type": "function"}
                 yield {"tool_calls": [{**call, "function": function}]}
 
-    def _lifecycle(self, event: RunStarted | AssistantFinal | RunError | Done) -> Iterator[Delta]:
+    def _lifecycle(
+        self, event: events.RunStarted | events.AssistantFinal | events.RunError | events.Done
+    ) -> Iterator[Delta]:
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 # A later attempt: what the earlier one left open has no end.
                 self.pending.clear()
                 self.waiting.clear()
                 self._open_calls.clear()
-            case AssistantFinal():
+            case events.AssistantFinal():
                 if self.is_object:
                     yield {"content": json.dumps(event.structured_output, separators=(",", ":"))}
                 elif self._text.is_empty and event.content:
                     # Its events are deleted, but for the end.
                     yield {"content": self._text.add("", event.content)}
-            case RunError():
+            case events.RunError():
                 self.error = event.error
-            case Done():
+            case events.Done():
                 self.done = event
                 if rest := self._text.close():
                     yield {"content": rest}
 
     def _not_shown(
         self,
-        event: Queued
-        | Status
-        | RunWarning
-        | Interrupted
-        | Step
-        | UserMessageDelivered
-        | Citation
-        | FilesChanged,
+        event: events.Queued
+        | events.Status
+        | events.RunWarning
+        | events.Interrupted
+        | events.Step
+        | events.UserMessageDelivered
+        | events.Citation
+        | events.FilesChanged,
     ) -> None:
         """No client of this wire has a place for these."""
         shown = (
-            Queued | Status | RunWarning | Interrupted | Step | UserMessageDelivered | Citation | FilesChanged
+            events.Queued
+            | events.Status
+            | events.RunWarning
+            | events.Interrupted
+            | events.Step
+            | events.UserMessageDelivered
+            | events.Citation
+            | events.FilesChanged
         )
         if not isinstance(event, shown):
             assert_never(event)

@@ -95,6 +95,6 @@ async def decided_requests(services: Services, run: RunKey) -> frozenset[str]:
 
 async def waiting_calls(services: Services, run: RunKey) -> set[str]:
     """The calls and requests of a run that wait for an answer."""
-    chosen, page = CallFilter(run_id=run.run_id), PageRequest(MAX_PAGE)
+    chosen, page = CallFilter(run_ids=[run.run_id]), PageRequest(MAX_PAGE)
     waits = (await services.account_calls.page(run.account_id, chosen, page)).calls
     return {call.call_id for call in waits}

@@ -11,15 +11,8 @@ from anyio import CapacityLimiter
 from app.ids import AccountId
 from app.platform.background import forever
 from app.platform.db import Database, Transaction
+from app.platform.objects import repository
 from app.platform.objects.documents import LARGE_BYTES, StoredDocument, restored_text
-from app.platform.objects.repository import (
-    announce,
-    delete_object,
-    find_used,
-    keep_object,
-    lock_due,
-    lock_objects,
-)
 from app.platform.objects.storage import ContentsUnavailable, ObjectStorage
 
 log = structlog.get_logger(__name__)
@@ -60,9 +53,9 @@ class Objects:
         sizes = {sha256: len(content) for sha256, content in contents.items()}
         # Committed before anything is written: what is written and never referred to is found and deleted.
         async with database.write() as tx:
-            await announce(tx, account_id, sizes, keep=_KEPT_UNUSED)
+            await repository.announce(tx, account_id, sizes, keep=_KEPT_UNUSED)
         async with database.read() as reader:
-            used = await find_used(reader, account_id, contents)
+            used = await repository.find_used(reader, account_id, contents)
 
         async def put(sha256: str) -> None:
             async with self._requests:
@@ -75,7 +68,7 @@ class Objects:
 
         Raises `ContentsUnavailable` if that was so long ago that they may be deleted.
         """
-        if hashes and await lock_objects(tx, account_id, hashes) != set(hashes):
+        if hashes and await repository.lock_objects(tx, account_id, hashes) != set(hashes):
             raise ContentsUnavailable
 
     async def read(self, account_id: AccountId, hashes: Iterable[str]) -> dict[str, bytes]:
@@ -113,13 +106,13 @@ class Objects:
             return 0
         database, storage = self._outside
         async with database.transaction() as tx:
-            due = await lock_due(tx, most=_SWEPT_AT_ONCE)
+            due = await repository.lock_due(tx, most=_SWEPT_AT_ONCE)
             for key in due:
-                if await find_used(tx, key.account_id, [key.sha256]):
-                    await keep_object(tx, key)
+                if await repository.find_used(tx, key.account_id, [key.sha256]):
+                    await repository.keep_object(tx, key)
                 else:
                     await storage.delete(key.account_id, key.sha256)
-                    await delete_object(tx, key)
+                    await repository.delete_object(tx, key)
         return len(due)
 
     async def _delete_all_unused(self) -> None:

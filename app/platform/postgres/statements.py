@@ -1,11 +1,13 @@
 """Expressions for statements, and how these are planned."""
 
 from collections.abc import Iterable
+from uuid import UUID
 
 from sqlalchemy import ColumnElement, Text, any_, cast, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+_SERIALIZE = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
 _PLAN_BY_VALUES = text("SET LOCAL plan_cache_mode = force_custom_plan")
 
 
@@ -15,6 +17,11 @@ def is_one_of(column: ColumnElement[str], texts: Iterable[str]) -> ColumnElement
     With `in_` each of them is a parameter, and a statement can have 32,767.
     """
     return column == any_(cast(list(texts), ARRAY(Text)))
+
+
+async def serialize(connection: AsyncConnection, what: str, account_id: UUID) -> None:
+    """Let no other transaction create such things for the account until this one ends."""
+    await connection.execute(_SERIALIZE, {"name": f"runtally.{what}.{account_id}"})
 
 
 async def plan_by_values(connection: AsyncConnection) -> None:

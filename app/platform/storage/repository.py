@@ -4,21 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    and_,
-    bindparam,
-    column,
-    delete,
-    false,
-    func,
-    insert,
-    select,
-    table,
-    true,
-    union,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql.selectable import CompoundSelect
 
@@ -28,11 +14,13 @@ from app.platform.storage.records import KEPT_FOR_EVER, Retention, RetentionKind
 from app.platform.storage.tables import storage_changes
 
 _changes = storage_changes.c
-_accounts = table("accounts", column("id"), column("retention", JSONB))
+_accounts = sa.table("accounts", sa.column("id"), sa.column("retention", JSONB))
 _FEW = 20
 """Up to so many changes of one owner are summed as quickly as one."""
 
-_STORED_BYTES = select(func.coalesce(func.sum(_changes.bytes), 0)).where(_changes.owner == bindparam("owner"))
+_STORED_BYTES = sa.select(sa.func.coalesce(sa.func.sum(_changes.bytes), 0)).where(
+    _changes.owner == sa.bindparam("owner")
+)
 
 
 async def stored_bytes(reader: Reader, account_id: AccountId) -> int:
@@ -42,24 +30,26 @@ async def stored_bytes(reader: Reader, account_id: AccountId) -> int:
 
 async def compact_changes(tx: Transaction, *, most: int) -> None:
     """Replace the many changes of an owner by their sum; concurrent calls are safe."""
-    many = select(_changes.owner).group_by(_changes.owner).having(func.count() > _FEW)
-    chosen = select(_changes.id).where(_changes.owner.in_(many)).limit(most).with_for_update(skip_locked=True)
+    many = sa.select(_changes.owner).group_by(_changes.owner).having(sa.func.count() > _FEW)
+    chosen = (
+        sa.select(_changes.id).where(_changes.owner.in_(many)).limit(most).with_for_update(skip_locked=True)
+    )
     taken = (
-        delete(storage_changes)
+        sa.delete(storage_changes)
         .where(_changes.id.in_(chosen))
         .returning(_changes.owner, _changes.bytes)
         .cte("taken")
     )
-    sums = select(taken.c.owner, func.sum(taken.c.bytes)).group_by(taken.c.owner)
-    await tx.execute(insert(storage_changes).from_select(["owner", "bytes"], sums))
+    sums = sa.select(taken.c.owner, sa.func.sum(taken.c.bytes)).group_by(taken.c.owner)
+    await tx.execute(sa.insert(storage_changes).from_select(["owner", "bytes"], sums))
 
 
 def overdue(
-    rows: Select[Any],
-    account_id: ColumnElement[Any],
+    rows: sa.Select[Any],
+    account_id: sa.ColumnElement[Any],
     kind: RetentionKind,
     *,
-    since: Sequence[ColumnElement[Any]],
+    since: Sequence[sa.ColumnElement[Any]],
     by_default: Retention = KEPT_FOR_EVER,
     most: int,
 ) -> CompoundSelect[Any]:
@@ -69,12 +59,12 @@ def overdue(
     """
     oldest = rows.order_by(since[0]).limit(most)
     default, own = by_default.days.get(kind), _accounts.c.retention[kind].as_integer()
-    of_all = oldest.where(false() if default is None else _before(since, timedelta(days=default)))
-    of_one = oldest.where(account_id == _accounts.c.id, _before(since, func.make_interval(0, 0, 0, own)))
+    of_all = oldest.where(sa.false() if default is None else _before(since, timedelta(days=default)))
+    of_one = oldest.where(account_id == _accounts.c.id, _before(since, sa.func.make_interval(0, 0, 0, own)))
     each = of_one.lateral("of_one")
-    of_some = select(each).select_from(_accounts).join(each, true()).where(own.is_not(None)).limit(most)
-    return union(select(of_all.cte("of_all")), select(of_some.cte("of_some")))
+    of_some = sa.select(each).select_from(_accounts).join(each, sa.true()).where(own.is_not(None)).limit(most)
+    return sa.union(sa.select(of_all.cte("of_all")), sa.select(of_some.cte("of_some")))
 
 
-def _before(since: Sequence[ColumnElement[Any]], age: Any) -> ColumnElement[bool]:
-    return and_(*(each < func.now() - age for each in since))
+def _before(since: Sequence[sa.ColumnElement[Any]], age: Any) -> sa.ColumnElement[bool]:
+    return sa.and_(*(each < sa.func.now() - age for each in since))

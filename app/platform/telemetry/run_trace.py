@@ -10,16 +10,7 @@ import structlog
 from opentelemetry.trace import SpanContext
 from opentelemetry.trace.span import TraceFlags
 
-from app.events import (
-    AiEvent,
-    ClientEvent,
-    PermissionRequest,
-    PermissionResolved,
-    RunStarted,
-    ToolCallResult,
-    ToolCallStart,
-    UsageReport,
-)
+from app import events
 from app.platform.telemetry.attributes import PROVIDER, Attributes, clean, present
 from app.platform.telemetry.backends import content_attributes, kind_attributes
 from app.platform.telemetry.content import bounded_json
@@ -112,27 +103,27 @@ class RunTrace:
             on_end=partial(self._end_call, agent),
         )
 
-    def observe(self, event: ClientEvent | AiEvent) -> None:
+    def observe(self, event: events.ClientEvent | events.AiEvent) -> None:
         """An event of the run; other kinds have no spans. A failure is logged, and does not end the run."""
         try:
             self._observe(event)
         except Exception:
             log.warning("trace.event_failed", type=type(event).__name__, exc_info=True)
 
-    def _observe(self, event: ClientEvent | AiEvent) -> None:
+    def _observe(self, event: events.ClientEvent | events.AiEvent) -> None:
         match event:
-            case RunStarted() if self._waited:
+            case events.RunStarted() if self._waited:
                 self._end_waiting()
-            case ToolCallStart():
+            case events.ToolCallStart():
                 self._start_tool(event)
-            case ToolCallResult():
+            case events.ToolCallResult():
                 self._end_tool(event.tool_call_id, event)
-            case PermissionRequest():
+            case events.PermissionRequest():
                 approval = _Approval(event.tool_call_id, clean(event.tool_name), time.time_ns())
                 self._approvals[event.request_id] = approval
-            case PermissionResolved():
+            case events.PermissionResolved():
                 self._end_approval(event)
-            case UsageReport(fact=fact) if fact.parent_tool_call_id is not None:
+            case events.UsageReport(fact=fact) if fact.parent_tool_call_id is not None:
                 self._assign(fact.message_id, fact.parent_tool_call_id)
             case _:
                 pass
@@ -185,7 +176,7 @@ class RunTrace:
             else:
                 self._unassigned.append((name, span))
 
-    def _start_tool(self, event: ToolCallStart) -> None:
+    def _start_tool(self, event: events.ToolCallStart) -> None:
         self._tool_calls += 1
         name = clean(event.tool_name)
         attributes = present(
@@ -205,7 +196,7 @@ class RunTrace:
             call.agent = self._subagents[event.tool_call_id] = self._new_context()
         self._tools[event.tool_call_id] = call
 
-    def _end_tool(self, tool_call_id: str, result: ToolCallResult | None) -> None:
+    def _end_tool(self, tool_call_id: str, result: events.ToolCallResult | None) -> None:
         if (call := self._tools.pop(tool_call_id, None)) is None:
             return
         error = INTERRUPTED if result is None else "tool_error" if result.is_error else None
@@ -232,7 +223,7 @@ class RunTrace:
         }
         return self._finished(f"invoke_agent {call.agent_name}", agent, call.started_ns, attributes, error)
 
-    def _end_approval(self, event: PermissionResolved) -> None:
+    def _end_approval(self, event: events.PermissionResolved) -> None:
         if (approval := self._approvals.pop(event.request_id, None)) is None:
             return
         call = self._tools.get(approval.tool_call_id)

@@ -105,14 +105,6 @@ async def move_batches(tx: Transaction, old: ApiKeyId, new: ApiKeyId) -> None:
     await tx.execute(update(batches).where(is_active).values(api_key_id=new))
 
 
-async def lock_account(tx: Transaction, account_id: AccountId) -> None:
-    """Serialize the creation of this account's batches until the transaction ends."""
-    await tx.execute(
-        text("SELECT pg_advisory_xact_lock(hashtextextended('runtally.batches.' || :account, 0))"),
-        {"account": str(account_id)},
-    )
-
-
 async def count_active(reader: Reader, account_id: AccountId) -> int:
     """How many batches of an account have not ended."""
     is_active = (batches.c.account_id == account_id) & batches.c.ended_at.is_(None)

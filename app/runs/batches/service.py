@@ -11,28 +11,17 @@ from app.billing.receipts.records import RunTotals
 from app.billing.reports.service import BillingReports
 from app.errors import Conflict, NotFound
 from app.ids import AccountId, ApiKeyId, new_uuid
-from app.platform.background import forever
+from app.platform.background import AFTER_START_S, forever
 from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import MAX_PAGE, PageRequest
+from app.platform.postgres.statements import serialize
 from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
+from app.runs.batches import repository
 from app.runs.batches.lines import BatchLine
 from app.runs.batches.records import CANCELLED, MAX_ACTIVE, Batch, BatchItem, BatchTerms, NewBatch
-from app.runs.batches.repository import (
-    count_active,
-    delete_batch,
-    delete_old_batches,
-    find_batch,
-    insert_batch,
-    items_after,
-    lock_account,
-    lock_batch,
-    newest_batches,
-    started_items,
-    stop_batch,
-)
 from app.runs.batches.requests import BatchRequests, CheckedBatch
 from app.runs.commands.repository import request_cancels
 from app.runs.commands.service import RunCommands
@@ -146,7 +135,7 @@ class BatchService:
     async def list_batches(self, account_id: AccountId, page: PageRequest) -> tuple[list[Batch], str | None]:
         """A page of the account's batches, newest first, and the cursor of the next page."""
         async with self.database.read() as reader:
-            found = await newest_batches(reader, account_id, page)
+            found = await repository.newest_batches(reader, account_id, page)
         return page.cut(found, lambda batch: (batch.created_at, batch.id))
 
     async def get(self, account_id: AccountId, batch: UUID) -> Batch:
@@ -160,7 +149,7 @@ class BatchService:
         if batch.ended_at is not None:
             return batch.cost_usd
         async with self.database.read() as reader:
-            items = await started_items(reader, batch.id)
+            items = await repository.started_items(reader, batch.id)
         totals = await self.billing.totals(batch.account_id, [item.run.run_id for item in items])
         return sum((each.cost_usd for each in totals.values()), batch.cost_usd)
 
@@ -172,12 +161,12 @@ class BatchService:
         found = await self.get(caller.account_id, batch)
         caller.require_reading(found.api_key_id)
         async with self.database.transaction() as tx:
-            locked = await lock_batch(tx, batch)
+            locked = await repository.lock_batch(tx, batch)
             if locked is None or locked.ended_at is not None:
                 return found if locked is None else locked
-            await stop_batch(tx, batch, CANCELLED)
+            await repository.stop_batch(tx, batch, CANCELLED)
             # Those that are being started at this moment are cancelled by the next step.
-            running = [item.run for item in await started_items(tx, batch) if not item.has_ended]
+            running = [item.run for item in await repository.started_items(tx, batch) if not item.has_ended]
             await request_cancels(tx, running)
         await self.commands.deliver_cancels(running)
         return await self.get(caller.account_id, batch)
@@ -206,37 +195,37 @@ class BatchService:
         if found.ended_at is None:
             raise BatchNotEnded
         async with self.database.transaction() as tx:
-            await delete_batch(tx, batch)
+            await repository.delete_batch(tx, batch)
 
     async def delete_old(self) -> None:
         """Delete batches past the retention time until cancelled; several servers may do so at once."""
-        await forever(self._delete_old, _EVERY_S, name="batch deletion")
+        await forever(self._delete_old, _EVERY_S, name="batch deletion", first_after_s=AFTER_START_S)
 
     async def _delete_old(self) -> None:
         deleted = _DELETED_AT_ONCE
         while deleted >= _DELETED_AT_ONCE:
             async with self.database.transaction() as tx:
-                deleted = await delete_old_batches(tx, self.by_default, most=_DELETED_AT_ONCE)
+                deleted = await repository.delete_old_batches(tx, self.by_default, most=_DELETED_AT_ONCE)
 
     async def _insert(self, new: NewBatch) -> Batch | None:
         """Store a batch; None if its id was taken meanwhile."""
         async with self.database.transaction() as tx:
             await self.require_active_key(tx, new.api_key_id)
-            await lock_account(tx, new.account_id)
-            if await find_batch(tx, new.account_id, new.id) is not None:
+            await serialize(tx, "batches", new.account_id)
+            if await repository.find_batch(tx, new.account_id, new.id) is not None:
                 return None
-            if await count_active(tx, new.account_id) >= MAX_ACTIVE:
+            if await repository.count_active(tx, new.account_id) >= MAX_ACTIVE:
                 raise TooManyBatches
             await self.storage.require_room(tx, new.account_id, sum(len(item.request) for item in new.items))
-            return await insert_batch(tx, new)
+            return await repository.insert_batch(tx, new)
 
     async def _items_after(self, batch: Batch, position: int) -> list[BatchItem]:
         async with self.database.read() as reader:
-            return await items_after(reader, batch.id, position, most=MAX_PAGE)
+            return await repository.items_after(reader, batch.id, position, most=MAX_PAGE)
 
     async def _find(self, account_id: AccountId, batch: UUID) -> Batch | None:
         async with self.database.read() as reader:
-            return await find_batch(reader, account_id, batch)
+            return await repository.find_batch(reader, account_id, batch)
 
 
 def _joined(existing: Batch, order: BatchOrder, caller: Principal) -> Batch:

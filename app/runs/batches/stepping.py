@@ -12,43 +12,23 @@ from decimal import Decimal
 
 import structlog
 
+from app import errors
 from app.billing.receipts.records import RunTotals
 from app.billing.reports.service import BillingReports
-from app.errors import (
-    AppError,
-    Forbidden,
-    InsufficientStorage,
-    PaymentRequired,
-    TooMany,
-    Unauthenticated,
-    Unavailable,
-)
 from app.ids import RunKey
 from app.platform.background import run_to_completion
 from app.platform.db import Database, Transaction
 from app.requests.principal import AccountSuspended
+from app.runs.batches import repository
 from app.runs.batches.records import CANCELLED, MAX_USD, Batch, BatchConfig, StartedItem, may_start
-from app.runs.batches.repository import (
-    claim_batch,
-    end_batch,
-    item_request,
-    lock_batch,
-    mark_started,
-    pending_items,
-    release_batch,
-    room_for_batches,
-    settle_items,
-    started_items,
-    stop_batch,
-)
 from app.runs.commands.repository import request_cancels
 from app.runs.commands.service import RunCommands
 from app.runs.delegated.service import DelegatedRuns, StoredOrder
 
 log = structlog.get_logger(__name__)
 
-_PASSING = (Unavailable, TooMany, AccountSuspended)
-_MEETS_ALL = (Unauthenticated, Forbidden, PaymentRequired, InsufficientStorage)
+_PASSING = (errors.Unavailable, errors.TooMany, AccountSuspended)
+_MEETS_ALL = (errors.Unauthenticated, errors.Forbidden, errors.PaymentRequired, errors.InsufficientStorage)
 """Errors that every further item would meet: the batch is stopped."""
 _RETRY_S = 2.0
 STARTS_PER_STEP = 16
@@ -97,13 +77,13 @@ class BatchSteps:
         if not self.runs.is_accepting():
             return False
         async with self.database.write() as tx:
-            batch = await claim_batch(tx, lease=self.config.lease)
+            batch = await repository.claim_batch(tx, lease=self.config.lease)
         if batch is None:
             return False
         with structlog.contextvars.bound_contextvars(batch_id=str(batch.id)):
             pause_s = await self._make(batch)
         async with self.database.write() as tx:
-            await release_batch(tx, batch, pause_s=pause_s)
+            await repository.release_batch(tx, batch, pause_s=pause_s)
         return True
 
     async def _make(self, batch: Batch) -> float:
@@ -112,7 +92,7 @@ class BatchSteps:
         until = asyncio.get_running_loop().time() + self.config.lease.total_seconds() / 2
         progress = await self._read(batch)
         async with self.database.transaction() as tx:
-            if (locked := await lock_batch(tx, batch.id, step=batch.step)) is None:
+            if (locked := await repository.lock_batch(tx, batch.id, step=batch.step)) is None:
                 return 0
             decision = await self._decide(tx, locked, progress)
         await self.commands.deliver_cancels(decision.to_cancel)
@@ -123,9 +103,9 @@ class BatchSteps:
             try:
                 await self._start(batch, item)
                 has_active = True
-            except AppError as error:
+            except errors.AppError as error:
                 # Credit that active runs have reserved may become free again.
-                may_pass = isinstance(error, PaymentRequired) and has_active
+                may_pass = isinstance(error, errors.PaymentRequired) and has_active
                 if may_pass or isinstance(error, _PASSING):
                     log.warning("batch.delayed", reason=error.detail)
                     return error.retry_after_s or _RETRY_S
@@ -136,7 +116,7 @@ class BatchSteps:
 
     async def _read(self, batch: Batch) -> _Progress:
         async with self.database.read() as reader:
-            items = await started_items(reader, batch.id)
+            items = await repository.started_items(reader, batch.id)
         totals = await self.billing.totals(batch.account_id, [item.run.run_id for item in items])
         within_s = self.config.receipts_within_s
 
@@ -158,20 +138,22 @@ class BatchSteps:
             waiting = []
         else:
             waiting += await self._next(tx, batch, progress)
-        await settle_items(tx, batch.id, settled, cost_usd=progress.cost_of(progress.settled))
+        await repository.settle_items(tx, batch.id, settled, cost_usd=progress.cost_of(progress.settled))
         to_cancel: list[RunKey] = []
         if batch.stop_reason == CANCELLED:
             to_cancel = [item.run for item in running if not item.has_ended]
             await request_cancels(tx, to_cancel)
-        if not waiting and not running and await end_batch(tx, batch.id):
+        if not waiting and not running and await repository.end_batch(tx, batch.id):
             log.info("batch.ended", items=batch.items, reason=batch.stop_reason)
         return _Decision(waiting, to_cancel)
 
     async def _next(self, tx: Transaction, batch: Batch, progress: _Progress) -> list[StartedItem]:
         """Mark the next items as started, as many as may be; or stop the batch, if its limit is reached."""
         free = batch.parallelism - sum(not item.has_ended for item in progress.open)
-        room = await room_for_batches(tx, batch.account_id, per_account=self.config.per_account)
-        candidates = await pending_items(tx, batch.id, most=max(0, min(free, room, STARTS_PER_STEP)))
+        room = await repository.room_for_batches(tx, batch.account_id, per_account=self.config.per_account)
+        candidates = await repository.pending_items(
+            tx, batch.id, most=max(0, min(free, room, STARTS_PER_STEP))
+        )
         chosen: list[StartedItem] = []
         committed = batch.cost_usd + progress.committed
         for item in candidates:
@@ -181,37 +163,37 @@ class BatchSteps:
             chosen.append(item)
             committed += item.reserve_usd
         if chosen:
-            await mark_started(tx, batch.id, [item.position for item in chosen])
+            await repository.mark_started(tx, batch.id, [item.position for item in chosen])
         elif candidates and not progress.open:
-            await stop_batch(tx, batch.id, MAX_USD)
+            await repository.stop_batch(tx, batch.id, MAX_USD)
             log.info("batch.stopped", reason=MAX_USD)
         return chosen
 
     async def _start(self, batch: Batch, item: StartedItem) -> None:
         async def read() -> str | None:
             async with self.database.read() as reader:
-                return await item_request(reader, batch.id, item.position)
+                return await repository.item_request(reader, batch.id, item.position)
 
         order = StoredOrder(item.run, batch.api_key_id, f"batch:{batch.id}", item.bytes, read)
         try:
             await run_to_completion(self.runs.start(order))
-        except AppError:
+        except errors.AppError:
             raise
         except Exception as error:
             log.exception("batch.start_failed", position=item.position)
-            raise AppError from error
+            raise errors.AppError from error
 
-    async def _refuse(self, batch: Batch, item: StartedItem, error: AppError) -> bool:
+    async def _refuse(self, batch: Batch, item: StartedItem, error: errors.AppError) -> bool:
         """Record that an item has no run; returns whether that stops the batch."""
         if await self.runs.exists(item.run):
             # What failed came after the start.
             return False
         stops = isinstance(error, _MEETS_ALL)
         async with self.database.transaction() as tx:
-            if (locked := await lock_batch(tx, batch.id, step=batch.step)) is None:
+            if (locked := await repository.lock_batch(tx, batch.id, step=batch.step)) is None:
                 return True
-            await settle_items(tx, batch.id, [(item.position, "refused", error.code)])
+            await repository.settle_items(tx, batch.id, [(item.position, "refused", error.code)])
             if stops and locked.stop_reason is None:
-                await stop_batch(tx, batch.id, error.code)
+                await repository.stop_batch(tx, batch.id, error.code)
                 log.warning("batch.refused", reason=error.code)
         return stops

@@ -19,19 +19,10 @@ from app.platform.db import Database, Transaction
 from app.platform.storage.service import StorageQuota
 from app.requests.run_request import PermissionMode
 from app.runs.closing import RunCloser, RunEnd
+from app.runs.commands import records
 from app.runs.commands.answered_calls import AnswerCommand, answer_of, answered_call, resolved_events
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.application import check_mode
-from app.runs.commands.records import (
-    AnswerQuestion,
-    ChangeMode,
-    Command,
-    Decide,
-    Send,
-    Stop,
-    SubmitToolResult,
-    size_of,
-)
 from app.runs.dispatch.records import QueuedCommand
 from app.runs.dispatch.repository import (
     insert_queued_command,
@@ -59,21 +50,21 @@ class QueuedRuns:
     limits: MessageLimits
     """For the messages that wait for one run's start."""
 
-    async def apply(self, run: RunKey, command: Command) -> dict[str, Any]:
+    async def apply(self, run: RunKey, command: records.Command) -> dict[str, Any]:
         """End the run, or store the command for its start; returns the result.
 
         Raises `NotApplied` if it is not queued any more, and what the command itself raises.
         """
         match command:
-            case Stop(kind=kind):
+            case records.Stop(kind=kind):
                 if not await self.stop(run, kind):
                     raise NotApplied("not_here")
-            case Decide() | SubmitToolResult() | AnswerQuestion():
+            case records.Decide() | records.SubmitToolResult() | records.AnswerQuestion():
                 await self._answer(run, command)
-            case Send():
+            case records.Send():
                 await self._store_message(run, command)
                 return {"position": None}
-            case ChangeMode():
+            case records.ChangeMode():
                 await self._store_mode(run, command)
             case _:
                 assert_never(command)
@@ -124,7 +115,7 @@ class QueuedRuns:
             await insert_grant(tx, key, by=by)
             await grant_calls(tx, record.key, tool_id)
 
-    async def _store_message(self, run: RunKey, command: Send) -> None:
+    async def _store_message(self, run: RunKey, command: records.Send) -> None:
         async with self.database.transaction() as tx:
             await self._lock(tx, run)
             waiting = [each for each in await queued_commands_of(tx, run) if each.message_id is not None]
@@ -132,11 +123,13 @@ class QueuedRuns:
                 return
             size = sum(each.size for each in waiting)
             # A single message may always wait: the size of its request is limited.
-            if len(waiting) >= self.limits.count or (waiting and size + size_of(command) > self.limits.size):
+            if len(waiting) >= self.limits.count or (
+                waiting and size + records.size_of(command) > self.limits.size
+            ):
                 raise MessageQueueFull(retry_after_s=RETRY_AFTER_S)
             await self._store(tx, run, command)
 
-    async def _store_mode(self, run: RunKey, command: ChangeMode) -> None:
+    async def _store_mode(self, run: RunKey, command: records.ChangeMode) -> None:
         async with self.database.transaction() as tx:
             record = await self._lock(tx, run)
             spec = self.graphs.get(record.graph_id)
@@ -150,7 +143,7 @@ class QueuedRuns:
             raise NotApplied("not_here")
         return record
 
-    async def _store(self, tx: Transaction, run: RunKey, command: Command) -> None:
+    async def _store(self, tx: Transaction, run: RunKey, command: records.Command) -> None:
         stored = QueuedCommand(run, command.model_dump(mode="json", by_alias=True))
-        await self.storage.require_room(tx, run.account_id, size_of(command))
+        await self.storage.require_room(tx, run.account_id, records.size_of(command))
         await insert_queued_command(tx, stored)

@@ -5,14 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID, uuid4
 
+from app.conversations.branching import repository
 from app.conversations.branching.records import After, Branch, InPlaceOf, Place
-from app.conversations.branching.repository import (
-    branches_of,
-    bytes_up_to,
-    copy_transcript,
-    insert_branch,
-    set_current_branch,
-)
 from app.conversations.branching.tree import BranchTree
 from app.conversations.records import Conversation, Transcript
 from app.conversations.repository import first_positions
@@ -71,7 +65,7 @@ class BranchPoint:
 
 async def load_tree(reader: Reader, conversation: Conversation) -> BranchTree:
     """The branches of a conversation and their runs."""
-    branches = await branches_of(reader, conversation)
+    branches = await repository.branches_of(reader, conversation)
     runs = await runs_on_branches(reader, conversation)
     if conversation.forked_from is None:
         return BranchTree(branches, runs)
@@ -119,12 +113,12 @@ async def begin_branch(
     if len(tree.branches) >= MOST_BRANCHES:
         raise TooManyBranches
     source = Transcript(str(conversation.account_id), str(point.source))
-    size = await bytes_up_to(tx, source, point.runs)
+    size = await repository.bytes_up_to(tx, source, point.runs)
     await storage.require_room(tx, conversation.account_id, size)
     session_id, last = uuid4(), point.runs[-1] if point.runs else None
-    await insert_branch(tx, conversation, tree.first, session_id, after=last)
-    await copy_transcript(tx, source, point.runs, to=session_id)
-    await set_current_branch(tx, conversation, session_id)
+    await repository.insert_branch(tx, conversation, tree.first, session_id, after=last)
+    await repository.copy_transcript(tx, source, point.runs, to=session_id)
+    await repository.set_current_branch(tx, conversation, session_id)
     return replace(conversation, session_id=session_id)
 
 

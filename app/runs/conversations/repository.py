@@ -5,22 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import (
-    Boolean,
-    ColumnElement,
-    Text,
-    and_,
-    case,
-    cast,
-    exists,
-    false,
-    func,
-    literal,
-    literal_column,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 
 from app.conversations.branching.records import BranchRun, PassedOn
 from app.conversations.records import Conversation
@@ -42,7 +27,7 @@ from app.runs.records import UNFINISHED, RunRecord, StoredEvents
 from app.runs.repository import RUN_COLUMNS, run_of
 from app.runs.tables import run_events, runs
 
-_ANY_LANGUAGE: Final[ColumnElement[Any]] = literal_column("'simple'::regconfig")
+_ANY_LANGUAGE: Final[sa.ColumnElement[Any]] = sa.literal_column("'simple'::regconfig")
 """How PostgreSQL finds words in texts: in no language, because each conversation has its own."""
 _SEARCHED_CHARS: Final = 65_536
 """Of an answer."""
@@ -50,33 +35,33 @@ _SEARCHED_CHARS: Final = 65_536
 
 async def turns_of(reader: Reader, conversation: Conversation) -> list[TurnRecord]:
     """Every run of a conversation, oldest first."""
-    statement = select(*_COLUMNS).where(*_of(conversation)).order_by(runs.c.turn)
+    statement = sa.select(*_COLUMNS).where(*_of(conversation)).order_by(runs.c.turn)
     return [_record(row) for row in await reader.execute(statement)]
 
 
 async def lock_unused(tx: Transaction, by_default: Retention, *, most: int) -> list[tuple[AccountId, str]]:
     """Lock some without a turn for too long; skips active ones, and those another server locked."""
-    active = select(runs.c.run_id).where(
+    active = sa.select(runs.c.run_id).where(
         runs.c.account_id == sessions.c.account_id,
         runs.c.state_key == sessions.c.state_key,
         runs.c.status.in_(UNFINISHED),
     )
     key, since = (sessions.c.account_id, sessions.c.state_key), [sessions.c.updated_at]
-    unused = select(*key).where(~active.exists()).with_for_update(skip_locked=True)
+    unused = sa.select(*key).where(~active.exists()).with_for_update(skip_locked=True)
     statement = overdue(unused, key[0], "transcripts_days", since=since, by_default=by_default, most=most)
     return [(AccountId(row.account_id), row.state_key) for row in await tx.execute(statement)]
 
 
 async def has_run(reader: Reader, conversation: Conversation, run_id: RunId) -> bool:
     """Whether a run is on a branch of a conversation."""
-    statement = select(exists().where(*_of(conversation), runs.c.run_id == run_id))
+    statement = sa.select(sa.exists().where(*_of(conversation), runs.c.run_id == run_id))
     found: bool = (await reader.execute(statement)).scalar_one()
     return found
 
 
 async def runs_on_branches(reader: Reader, conversation: Conversation) -> list[BranchRun]:
     """Every run of a conversation with its branch, oldest first."""
-    statement = select(*_BRANCH_COLUMNS).where(*_of(conversation)).order_by(runs.c.turn)
+    statement = sa.select(*_BRANCH_COLUMNS).where(*_of(conversation)).order_by(runs.c.turn)
     return [_branch_run(row) for row in await reader.execute(statement)]
 
 
@@ -84,7 +69,7 @@ async def find_branch_runs(
     reader: Reader, account_id: AccountId, run_ids: Collection[str]
 ) -> list[BranchRun]:
     """The account's runs with these ids, of whatever conversation."""
-    statement = select(*_BRANCH_COLUMNS).where(
+    statement = sa.select(*_BRANCH_COLUMNS).where(
         runs.c.account_id == account_id, is_one_of(runs.c.run_id, run_ids)
     )
     return [_branch_run(row) for row in await reader.execute(statement)]
@@ -97,11 +82,11 @@ async def newest_run_of(
     of_key = (sessions.c.account_id == runs.c.account_id) & (sessions.c.state_key == runs.c.state_key)
     of_conversation = _is_of_conversation(sessions.c.session_id, sessions.c.created_at)
     statement = (
-        select(*RUN_COLUMNS)
+        sa.select(*RUN_COLUMNS)
         .select_from(runs.outerjoin(sessions, of_key))
         .where(runs.c.account_id == account_id, runs.c.state_key == state_key)
         # The turns of a deleted conversation with the same key are counted from the first, too.
-        .order_by(func.coalesce(of_conversation, false()).desc(), runs.c.turn.desc())
+        .order_by(sa.func.coalesce(of_conversation, sa.false()).desc(), runs.c.turn.desc())
         .limit(1)
     )
     if run_id is not None:
@@ -113,7 +98,7 @@ async def newest_run_of(
 async def has_called_before(reader: Reader, conversation: Conversation) -> bool:
     """Whether the last run before this turn on its branch has called a model; False without one."""
     statement = (
-        select(_HAS_CALLED)
+        sa.select(_HAS_CALLED)
         .where(
             runs.c.account_id == conversation.account_id,
             runs.c.state_key == conversation.state_key,
@@ -134,20 +119,20 @@ async def questions_of(
     The requests of the last ones, up to so many bytes together.
     """
     size = with_objects(runs.c.bytes, runs.c.account_id, runs.c.objects)
-    later = func.sum(size).over(order_by=runs.c.turn.desc())
+    later = sa.func.sum(size).over(order_by=runs.c.turn.desc())
     sized = (
-        select(runs.c.run_id, runs.c.turn, runs.c.question, runs.c.objects, later.label("later"))
+        sa.select(runs.c.run_id, runs.c.turn, runs.c.question, runs.c.objects, later.label("later"))
         .where(runs.c.account_id == account_id, is_one_of(runs.c.run_id, run_ids))
         .subquery()
     )
     fits = sized.c.later <= max_bytes
-    stored = select(cast(runs.c.request, Text)).where(
+    stored = sa.select(sa.cast(runs.c.request, sa.Text)).where(
         runs.c.account_id == account_id, runs.c.run_id == sized.c.run_id
     )
-    statement = select(
+    statement = sa.select(
         sized.c.run_id,
         sized.c.question,
-        case((fits, stored.scalar_subquery())).label("text"),
+        sa.case((fits, stored.scalar_subquery())).label("text"),
         sized.c.objects,
         fits.label("fits"),
     ).order_by(sized.c.turn)
@@ -165,18 +150,18 @@ async def store_passed_on(
     tx: Transaction, run: RunKey, passed_on: Sequence[PassedOn], *, attempt: int
 ) -> None:
     """Store with which messages that of a run begins, unless the run is at another attempt."""
-    statement = update(runs).where(
+    statement = sa.update(runs).where(
         runs.c.account_id == run.account_id, runs.c.run_id == run.run_id, runs.c.attempt == attempt
     )
     stored = [{"runId": each.run_id, "parts": each.parts} for each in passed_on]
     await tx.execute(statement.values(passed_on=stored))
 
 
-def is_visible_to(caller: Principal) -> Iterator[ColumnElement[bool]]:
+def is_visible_to(caller: Principal) -> Iterator[sa.ColumnElement[bool]]:
     """Conditions on the conversations of the caller's account: the same as those for reading one of them."""
     if caller.end_user is None:
         return
-    of_account = select(runs.c.state_key).where(runs.c.account_id == caller.account_id)
+    of_account = sa.select(runs.c.state_key).where(runs.c.account_id == caller.account_id)
     others = of_account.where(
         runs.c.state_key == sessions.c.state_key, runs.c.end_user.is_distinct_from(caller.end_user)
     )
@@ -190,7 +175,7 @@ async def newest_chats(
     reader: Reader, caller: Principal, graph_id: str, page: PageRequest
 ) -> list[Conversation]:
     """A page of the conversations with runs of this graph, most recently used first."""
-    has_run = exists().where(IS_OF_SESSION, runs.c.graph_id == graph_id)
+    has_run = sa.exists().where(IS_OF_SESSION, runs.c.graph_id == graph_id)
     return await newest_conversations(reader, caller.account_id, page, has_run, *is_visible_to(caller))
 
 
@@ -208,33 +193,33 @@ async def chosen_conversations(
     if chosen.archived is not None:
         conditions.append(sessions.c.archived if chosen.archived else ~sessions.c.archived)
     if has_labels := labels_match(runs.c, chosen.labels):
-        conditions.append(exists().where(IS_OF_SESSION, *has_labels))
+        conditions.append(sa.exists().where(IS_OF_SESSION, *has_labels))
     return await newest_conversations(reader, caller.account_id, page, *conditions)
 
 
 async def has_words(reader: Reader, words: str) -> bool:
     """Whether there is anything to search for: punctuation is not."""
-    return bool((await reader.execute(select(func.numnode(_query(words))))).scalar_one())
+    return bool((await reader.execute(sa.select(sa.func.numnode(_query(words))))).scalar_one())
 
 
 async def conversations_with(
     reader: Reader, examined: Sequence[Conversation], words: str, page: PageRequest
 ) -> list[Conversation]:
     """A page of those of an account's conversations that have these words, most recently used first."""
-    answer = func.left(json_text(runs.c.final, "content"), _SEARCHED_CHARS)
-    is_hit = or_(_contains(runs.c.question, words), _contains(answer, words))
-    hits = select(runs.c.run_id).where(IS_OF_SESSION, is_hit).correlate(sessions)
+    answer = sa.func.left(json_text(runs.c.final, "content"), _SEARCHED_CHARS)
+    is_hit = sa.or_(_contains(runs.c.question, words), _contains(answer, words))
+    hits = sa.select(runs.c.run_id).where(IS_OF_SESSION, is_hit).correlate(sessions)
     return await newest_conversations(
         *(reader, examined[0].account_id, page),
         is_one_of(sessions.c.state_key, [each.state_key for each in examined]),
-        or_(_contains(sessions.c.title, words), hits.exists()),
+        sa.or_(_contains(sessions.c.title, words), hits.exists()),
         computed=[hits.order_by(runs.c.turn.desc()).limit(1).scalar_subquery().label("found_in_run")],
     )
 
 
 async def find_turns(reader: Reader, account_id: AccountId, run_ids: Collection[str]) -> list[TurnRecord]:
     """The account's runs with these ids."""
-    statement = select(*_COLUMNS).where(runs.c.account_id == account_id, is_one_of(runs.c.run_id, run_ids))
+    statement = sa.select(*_COLUMNS).where(runs.c.account_id == account_id, is_one_of(runs.c.run_id, run_ids))
     return [_record(row) for row in await reader.execute(statement)]
 
 
@@ -248,18 +233,18 @@ async def stored_additions(
 ) -> list[StoredEvents]:
     """The stored results of these tool calls of finished runs, and the citations of these messages."""
     data = run_events.c.data
-    is_result = and_(
+    is_result = sa.and_(
         json_text(data, "type") == "tool_call_result", is_one_of(json_text(data, "toolCallId"), calls)
     )
-    is_citation = and_(
+    is_citation = sa.and_(
         json_text(data, "type") == "citation", is_one_of(json_text(data, "messageId"), messages)
     )
     statement = (
-        select(run_events.c.position, run_events.c.last_position, data)
+        sa.select(run_events.c.position, run_events.c.last_position, data)
         .where(
             run_events.c.account_id == account_id,
             is_one_of(run_events.c.run_id, run_ids),
-            or_(is_result, is_citation),
+            sa.or_(is_result, is_citation),
         )
         .order_by(run_events.c.position)
     )
@@ -268,8 +253,8 @@ async def stored_additions(
 
 
 _HAS_CALLED = (
-    func.coalesce(runs.c.meters["sdk"].as_integer(), 0)
-    + func.coalesce(runs.c.meters["gateway"].as_integer(), 0)
+    sa.func.coalesce(runs.c.meters["sdk"].as_integer(), 0)
+    + sa.func.coalesce(runs.c.meters["gateway"].as_integer(), 0)
     > 0
 )
 
@@ -291,23 +276,23 @@ _COLUMNS = (
     runs.c.question,
     runs.c.message_id,
     runs.c.feedback,
-    cast(json_text(runs.c.final, "ok"), Boolean).label("ok"),
+    sa.cast(json_text(runs.c.final, "ok"), sa.Boolean).label("ok"),
     json_text(runs.c.final, "error").label("error"),
     json_text(runs.c.final, "finishReason").label("finish_reason"),
 )
 
 
-def _of(conversation: Conversation) -> tuple[ColumnElement[bool], ...]:
+def _of(conversation: Conversation) -> tuple[sa.ColumnElement[bool], ...]:
     return (
         runs.c.account_id == conversation.account_id,
         runs.c.state_key == conversation.state_key,
-        _is_of_conversation(literal(conversation.session_id), literal(conversation.created_at)),
+        _is_of_conversation(sa.literal(conversation.session_id), sa.literal(conversation.created_at)),
     )
 
 
 def _is_of_conversation(
-    session_id: ColumnElement[UUID], created_at: ColumnElement[datetime]
-) -> ColumnElement[bool]:
+    session_id: sa.ColumnElement[UUID], created_at: sa.ColumnElement[datetime]
+) -> sa.ColumnElement[bool]:
     """Whether a run with a conversation's state key is on this branch of it or on another one.
 
     The other runs with the key belong to a deleted conversation. Only those from before there were branches
@@ -316,15 +301,15 @@ def _is_of_conversation(
     of_key = (conversation_branches.c.account_id == runs.c.account_id) & (
         conversation_branches.c.state_key == runs.c.state_key
     )
-    branches = select(conversation_branches.c.session_id).where(of_key).correlate(runs)
-    return or_(
+    branches = sa.select(conversation_branches.c.session_id).where(of_key).correlate(runs)
+    return sa.or_(
         runs.c.session_id == session_id,
         runs.c.session_id.in_(branches),
-        and_(runs.c.session_id.is_(None), runs.c.created_at >= created_at),
+        sa.and_(runs.c.session_id.is_(None), runs.c.created_at >= created_at),
     )
 
 
-IS_OF_SESSION = and_(
+IS_OF_SESSION = sa.and_(
     runs.c.account_id == sessions.c.account_id,
     runs.c.state_key == sessions.c.state_key,
     _is_of_conversation(sessions.c.session_id, sessions.c.created_at),
@@ -332,12 +317,12 @@ IS_OF_SESSION = and_(
 """Whether a run is one of a conversation's, on whichever branch."""
 
 
-def _query(words: str) -> ColumnElement[Any]:
-    return func.websearch_to_tsquery(_ANY_LANGUAGE, words)
+def _query(words: str) -> sa.ColumnElement[Any]:
+    return sa.func.websearch_to_tsquery(_ANY_LANGUAGE, words)
 
 
-def _contains(searched: ColumnElement[str], words: str) -> ColumnElement[bool]:
-    found: ColumnElement[bool] = func.to_tsvector(_ANY_LANGUAGE, searched).bool_op("@@")(_query(words))
+def _contains(searched: sa.ColumnElement[str], words: str) -> sa.ColumnElement[bool]:
+    found: sa.ColumnElement[bool] = sa.func.to_tsvector(_ANY_LANGUAGE, searched).bool_op("@@")(_query(words))
     return found
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from uuid import UUID
 
+from app.conversations import repository
 from app.conversations.branching.placement import KnownMessages
 from app.conversations.branching.records import Place
 from app.conversations.branching.repository import set_current_branch
@@ -13,15 +14,6 @@ from app.conversations.grants.records import PermissionGrant
 from app.conversations.grants.repository import delete_grant, find_grants
 from app.conversations.history import ConversationHistory
 from app.conversations.records import Conversation, ConversationChange, EntryGone
-from app.conversations.repository import (
-    change_conversation,
-    delete_conversation,
-    find_conversation,
-    insert_conversation,
-    lock_conversation,
-    take_turn,
-    transcript_bytes,
-)
 from app.errors import Conflict, Forbidden, NotFound
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.concurrency.fair_semaphore import FairSemaphore
@@ -111,7 +103,7 @@ class ConversationService:
     async def require_reading(self, caller: Principal, state_key: str) -> None:
         """Raise `ConversationNotFound` unless the caller may read the conversation with this key."""
         async with self.database.snapshot() as reader:
-            conversation = await _require(find_conversation(reader, caller.account_id, state_key))
+            conversation = await _require(repository.find_conversation(reader, caller.account_id, state_key))
             try:
                 await require_reading(reader, conversation, caller)
             except Forbidden as error:
@@ -142,7 +134,7 @@ class ConversationService:
 
         async def read(contents: Mapping[str, bytes]) -> ConversationPage:
             async with self.database.snapshot() as reader:
-                conversation = await _require(find_conversation(reader, account_id, state_key))
+                conversation = await _require(repository.find_conversation(reader, account_id, state_key))
                 tree = await load_tree(reader, conversation)
                 if branch_id is not None:
                     conversation = find_branch(tree, conversation, branch_id)
@@ -163,7 +155,7 @@ class ConversationService:
 
         async def read(contents: Mapping[str, bytes]) -> ConversationView:
             async with self.database.snapshot() as reader:
-                conversation = await _require(find_conversation(reader, account_id, state_key))
+                conversation = await _require(repository.find_conversation(reader, account_id, state_key))
                 tree = await load_tree(reader, conversation)
                 path = tree.path(conversation.session_id)
                 return await read_view(
@@ -194,13 +186,13 @@ class ConversationService:
         `ConversationBusy` if the last run to copy has not ended.
         """
         async with self.database.snapshot() as reader:
-            conversation = await _require(find_conversation(reader, account_id, state_key))
+            conversation = await _require(repository.find_conversation(reader, account_id, state_key))
             if at is not None:
                 tree = await load_tree(reader, conversation)
                 if (last := RunId(at)) not in tree:
                     raise NothingToFork
                 conversation = replace(conversation, session_id=tree.branch_of(last))
-            size = await transcript_bytes(reader, conversation.transcript)
+            size = await repository.transcript_bytes(reader, conversation.transcript)
             await self.storage.require_room(reader, account_id, size)
         point = await self.history.fork_point(conversation, at)
         await self._require_idle(conversation, point.run_id)
@@ -221,19 +213,19 @@ class ConversationService:
             opening=None,
         )
         async with self.database.transaction() as tx:
-            if (inserted := await insert_conversation(tx, copy)) is not None:
+            if (inserted := await repository.insert_conversation(tx, copy)) is not None:
                 return inserted
             # The copy is not reachable by any key.
-            await delete_conversation(tx, replace(copy, state_key=""))
+            await repository.delete_conversation(tx, replace(copy, state_key=""))
         raise ConversationExists
 
     async def change(self, caller: Principal, state_key: str, change: ConversationChange) -> Conversation:
         """Rename, pin or archive it; raises `ConversationNotFound`, or `ScopeMissing` as `delete` does."""
         async with self.database.transaction() as tx:
-            conversation = await _require(lock_conversation(tx, caller.account_id, state_key))
+            conversation = await _require(repository.lock_conversation(tx, caller.account_id, state_key))
             await require_reading(tx, conversation, caller)
-            await change_conversation(tx, conversation, change)
-            return await _require(find_conversation(tx, caller.account_id, state_key))
+            await repository.change_conversation(tx, conversation, change)
+            return await _require(repository.find_conversation(tx, caller.account_id, state_key))
 
     async def delete(self, caller: Principal, state_key: str) -> None:
         """Delete the transcript, the files kept for it and what its runs contain; their receipts stay.
@@ -241,13 +233,13 @@ class ConversationService:
         Raises `ConversationNotFound`, `ConversationBusy`, and `ScopeMissing` if the caller may not read it.
         """
         async with self.database.transaction() as tx:
-            conversation = await _require(lock_conversation(tx, caller.account_id, state_key))
+            conversation = await _require(repository.lock_conversation(tx, caller.account_id, state_key))
             await require_reading(tx, conversation, caller)
             await self._erase(tx, conversation)
 
     async def erase(self, tx: Transaction, account_id: AccountId, state_key: str) -> Sequence[RunKey]:
         """The same without a caller, if there is one; returns the runs. Raises `ConversationBusy`."""
-        conversation = await lock_conversation(tx, account_id, state_key)
+        conversation = await repository.lock_conversation(tx, account_id, state_key)
         return () if conversation is None else await self._erase(tx, conversation)
 
     async def delete_unused(self, by_default: Retention, most: int) -> int:
@@ -261,7 +253,7 @@ class ConversationService:
     async def active_runs(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
         """The runs of a conversation that have not ended, oldest first; empty if there is none."""
         async with self.database.snapshot() as reader:
-            conversation = await find_conversation(reader, account_id, state_key)
+            conversation = await repository.find_conversation(reader, account_id, state_key)
             keys = [] if conversation is None else await unfinished_turns(reader, conversation)
             return await find_runs(reader, account_id, [key.run_id for key in keys])
 
@@ -271,14 +263,14 @@ class ConversationService:
         Raises `ConversationNotFound`.
         """
         async with self.database.snapshot() as reader:
-            await _require(find_conversation(reader, account_id, state_key))
+            await _require(repository.find_conversation(reader, account_id, state_key))
             state = await find_current_state(reader, account_id, state_key)
             return None if state is None else RunKey(account_id, state.run_id)
 
     async def has_run(self, run: RunKey, state_key: str) -> bool:
         """Whether there is a conversation with this key, and the run belongs to it."""
         async with self.database.snapshot() as reader:
-            conversation = await find_conversation(reader, run.account_id, state_key)
+            conversation = await repository.find_conversation(reader, run.account_id, state_key)
             return conversation is not None and await has_run(reader, conversation, run.run_id)
 
     async def find_messages(
@@ -291,7 +283,7 @@ class ConversationService:
         the client has. Raises `ScopeMissing` if the caller may not read the conversation.
         """
         async with self.database.snapshot() as reader:
-            conversation = await find_conversation(reader, caller.account_id, state_key)
+            conversation = await repository.find_conversation(reader, caller.account_id, state_key)
             if conversation is None:
                 return KnownMessages({})
             await require_reading(reader, conversation, caller)
@@ -315,7 +307,7 @@ class ConversationService:
         conversation, whose content the agent could reveal.
         """
         new = new_turn(request, state_key)
-        conversation = await take_turn(tx, caller.account_id, new)
+        conversation = await repository.take_turn(tx, caller.account_id, new)
         await require_reading(tx, conversation, caller)
         if conversation.executor != new.executor:
             raise ConversationOfOtherExecutor
@@ -324,7 +316,7 @@ class ConversationService:
             raise ConversationBusy
         forked = None if place is None else await self._fork_at(tx, conversation, place, earlier)
         conversation = forked or conversation
-        if await transcript_bytes(tx, conversation.transcript) >= self.max_bytes:
+        if await repository.transcript_bytes(tx, conversation.transcript) >= self.max_bytes:
             raise ConversationFull
         return TakenTurn(
             conversation, earlier, replaces=forked is not None or request.on_conflict == "interrupt"
@@ -344,7 +336,7 @@ class ConversationService:
     async def list_branches(self, account_id: AccountId, state_key: str) -> list[BranchSummary]:
         """The branches of a conversation, oldest first; raises `ConversationNotFound`."""
         async with self.database.snapshot() as reader:
-            conversation = await _require(find_conversation(reader, account_id, state_key))
+            conversation = await _require(repository.find_conversation(reader, account_id, state_key))
             return summaries_of(await load_tree(reader, conversation), conversation)
 
     async def return_to_branch(
@@ -355,7 +347,7 @@ class ConversationService:
         Raises `ConversationNotFound`, `BranchNotFound`, and `ConversationBusy` while a run is active.
         """
         async with self.database.transaction() as tx:
-            conversation = await _require(lock_conversation(tx, account_id, state_key))
+            conversation = await _require(repository.lock_conversation(tx, account_id, state_key))
             tree = await load_tree(tx, conversation)
             chosen = find_branch(tree, conversation, branch_id)
             if await unfinished_turns(tx, conversation):
@@ -366,7 +358,7 @@ class ConversationService:
     async def list_grants(self, account_id: AccountId, state_key: str) -> list[PermissionGrant]:
         """A conversation's grants, newest first: one for each tool at most. Raises `ConversationNotFound`."""
         async with self.database.snapshot() as reader:
-            await _require(find_conversation(reader, account_id, state_key))
+            await _require(repository.find_conversation(reader, account_id, state_key))
             return await find_grants(reader, account_id, state_key)
 
     async def revoke_grant(self, account_id: AccountId, state_key: str, grant_id: UUID) -> None:
@@ -379,7 +371,7 @@ class ConversationService:
         if await unfinished_turns(tx, conversation):
             raise ConversationBusy
         account_id, state_key = conversation.account_id, conversation.state_key
-        await delete_conversation(tx, conversation)
+        await repository.delete_conversation(tx, conversation)
         await expire_states(tx, account_id, state_key)
         return await delete_conversation_contents(tx, account_id, state_key)
 

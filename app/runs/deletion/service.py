@@ -7,19 +7,12 @@ from typing import TypeAlias
 
 from app.errors import Conflict, Gone
 from app.ids import RunKey
-from app.platform.background import forever
+from app.platform.background import AFTER_START_S, forever
 from app.platform.db import Database, Transaction
 from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
 from app.runs.commands.service import RunNotFound
-from app.runs.deletion.repository import (
-    delete_contents,
-    delete_events,
-    lock_ended_run,
-    lock_old_runs,
-    lock_runs_with_old_events,
-    lock_runs_with_old_evidence,
-)
+from app.runs.deletion import repository
 from app.runs.evidence.repository import delete_evidence
 from app.runs.records import RunRecord
 
@@ -66,26 +59,26 @@ class RunDeletion:
     async def delete(self, run: RunKey) -> None:
         """Delete a run's contents; raises `RunNotFound`, `RunNotEnded`."""
         async with self.database.transaction() as tx:
-            ended = await lock_ended_run(tx, run)
+            ended = await repository.lock_ended_run(tx, run)
             if ended is None:
                 raise RunNotFound
             if not ended:
                 raise RunNotEnded
-            await delete_contents(tx, run)
+            await repository.delete_contents(tx, run)
 
     async def delete_old(self) -> int:
         """Delete the contents of some runs past their retention time; returns how many runs."""
-        lock = partial(lock_old_runs, by_default=self.by_default, most=_RUNS_AT_ONCE)
-        return await self._delete_each(lock, delete_contents)
+        lock = partial(repository.lock_old_runs, by_default=self.by_default, most=_RUNS_AT_ONCE)
+        return await self._delete_each(lock, repository.delete_contents)
 
     async def delete_old_events(self) -> int:
         """Delete the events of some runs past their own retention time; returns how many runs."""
-        lock = partial(lock_runs_with_old_events, by_default=self.by_default, most=_RUNS_AT_ONCE)
-        return await self._delete_each(lock, delete_events)
+        lock = partial(repository.lock_runs_with_old_events, by_default=self.by_default, most=_RUNS_AT_ONCE)
+        return await self._delete_each(lock, repository.delete_events)
 
     async def delete_old_evidence(self) -> int:
         """Delete the evidence of some runs past its own retention time; returns how many runs."""
-        lock = partial(lock_runs_with_old_evidence, most=_RUNS_AT_ONCE)
+        lock = partial(repository.lock_runs_with_old_evidence, most=_RUNS_AT_ONCE)
         return await self._delete_each(lock, delete_evidence)
 
     async def delete_old_conversations(self) -> int:
@@ -94,7 +87,7 @@ class RunDeletion:
 
     async def sweep(self) -> None:
         """Delete old contents until cancelled; several servers may do so at once."""
-        await forever(self._sweep, _EVERY_S, name="run deletion")
+        await forever(self._sweep, _EVERY_S, name="run deletion", first_after_s=AFTER_START_S)
 
     async def _delete_each(self, lock: _LockOld, delete: _Delete) -> int:
         async with self.database.transaction() as tx:

@@ -8,19 +8,11 @@ from uuid import UUID
 
 from app.ids import AccountId, RunKey
 from app.platform.db import Database, Transaction
+from app.runs.dispatch import repository
 from app.runs.dispatch.insertion.records import AtOnce, StoredAtOnce
 from app.runs.dispatch.insertion.repository import insert_run, insert_run_at_once
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, DueWork
-from app.runs.dispatch.repository import (
-    claim_run,
-    claim_runs,
-    due_work,
-    end_run,
-    has_ready_runs,
-    is_active_run,
-    release_runs,
-)
 from app.runs.evidence.records import NewEvidence
 from app.runs.records import NewRun, RunRecord
 from app.runs.waits.repository import requeue_answered
@@ -52,7 +44,7 @@ class RunQueue:
         is_debited: bool,
     ) -> datetime | None:
         """As `end_run`."""
-        return await end_run(
+        return await repository.end_run(
             *(tx, run, values),
             evidence=evidence,
             limits=self.limits,
@@ -65,7 +57,7 @@ class RunQueue:
 
         Call it before the account's credit is changed: every transaction locks in this order.
         """
-        await release_runs(
+        await repository.release_runs(
             tx,
             run.account_id,
             limits=self.limits,
@@ -85,29 +77,31 @@ class RunQueue:
     async def claim(self, count: int, *, graphs: Sequence[str], workers: int = 1) -> ClaimedRuns:
         """Assign up to so many ready runs of these graphs; of few, the share of one of so many workers."""
         async with self.database.write() as tx:
-            return await claim_runs(tx, self.process_id, count=count, graphs=graphs, workers=workers)
+            return await repository.claim_runs(
+                tx, self.process_id, count=count, graphs=graphs, workers=workers
+            )
 
     async def claim_run(self, run: RunKey, *, graphs: Sequence[str]) -> ClaimedRun | None:
         """Assign this run to this process, if it is ready and of these graphs."""
         async with self.database.write() as tx:
-            return await claim_run(tx, self.process_id, run, graphs=graphs)
+            return await repository.claim_run(tx, self.process_id, run, graphs=graphs)
 
     async def is_active(self, run: RunKey) -> bool:
         """Whether a run is ready or running."""
         async with self.database.read() as reader:
-            return await is_active_run(reader, run)
+            return await repository.is_active_run(reader, run)
 
     async def has_ready(self) -> bool:
         """Whether runs wait for a worker."""
         async with self.database.read() as reader:
-            return await has_ready_runs(reader)
+            return await repository.has_ready_runs(reader)
 
     async def due(self) -> DueWork:
         """Runs that may be released although no run has ended, and queued runs to cancel."""
         async with self.database.read() as reader:
-            return await due_work(reader, self.limits)
+            return await repository.due_work(reader, self.limits)
 
     async def release(self, account_id: AccountId, conversation: str | None) -> None:
         """Release an account's runs as far as its limits allow."""
         async with self.database.transaction() as tx:
-            await release_runs(tx, account_id, limits=self.limits, conversation=conversation)
+            await repository.release_runs(tx, account_id, limits=self.limits, conversation=conversation)

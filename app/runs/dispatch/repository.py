@@ -5,28 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    ColumnElement,
-    Executable,
-    Integer,
-    Select,
-    Text,
-    Uuid,
-    and_,
-    any_,
-    bindparam,
-    case,
-    cast,
-    delete,
-    exists,
-    func,
-    insert,
-    or_,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import text
 
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction, json_text
@@ -72,13 +52,13 @@ async def is_active_run(reader: Reader, run: RunKey) -> bool:
     """Whether a run is ready or running."""
     is_run = (runs.c.account_id == run.account_id) & (runs.c.run_id == run.run_id)
     is_active = runs.c.status.in_(("queued", "running")) & runs.c.held_for.is_(None)
-    found: bool = (await reader.execute(select(exists().where(is_run, is_active)))).scalar_one()
+    found: bool = (await reader.execute(sa.select(sa.exists().where(is_run, is_active)))).scalar_one()
     return found
 
 
 async def has_ready_runs(reader: Reader) -> bool:
     """Whether runs wait for a worker."""
-    has: bool = (await reader.execute(select(exists().where(_is_ready)))).scalar_one()
+    has: bool = (await reader.execute(sa.select(sa.exists().where(_is_ready)))).scalar_one()
     return has
 
 
@@ -152,7 +132,7 @@ async def lock_unexecuted_run(tx: Transaction, key: RunKey) -> RunRecord | None:
 async def queued_commands_of(reader: Reader, run: RunKey) -> list[StoredCommand]:
     """The commands that wait for the run's start, in order, without their contents."""
     statement = (
-        select(
+        sa.select(
             json_text(_commands.command, "messageId").label("message_id"),
             json_text(_commands.command, "mode").label("mode"),
             _commands.bytes.label("size"),
@@ -166,15 +146,15 @@ async def queued_commands_of(reader: Reader, run: RunKey) -> list[StoredCommand]
 async def insert_queued_command(tx: Transaction, waiting: QueuedCommand) -> None:
     """Store a command for a run that has not started."""
     values = {**waiting.run._asdict(), "command": waiting.command}
-    await tx.execute(insert(queued_commands).values(values))
+    await tx.execute(sa.insert(queued_commands).values(values))
     is_run = (runs.c.account_id == waiting.run.account_id) & (runs.c.run_id == waiting.run.run_id)
-    await tx.execute(update(runs).where(is_run).values(has_commands=True))
+    await tx.execute(sa.update(runs).where(is_run).values(has_commands=True))
 
 
 async def take_queued_commands(tx: Transaction, run: RunKey) -> list[dict[str, Any]]:
     """The commands that waited for the run's start, in order; they are deleted."""
     is_run = (_commands.account_id == run.account_id) & (_commands.run_id == run.run_id)
-    statement = delete(queued_commands).where(is_run).returning(_commands.id, _commands.command)
+    statement = sa.delete(queued_commands).where(is_run).returning(_commands.id, _commands.command)
     rows = (await tx.execute(statement)).all()
     return [row.command for row in sorted(rows, key=lambda row: int(row.id))]
 
@@ -194,39 +174,39 @@ def limit_values(limits: DispatchLimits) -> dict[str, Any]:
     }
 
 
-_is_ready = and_(runs.c.status == "queued", runs.c.held_for.is_(None))
-_is_offered = or_(
+_is_ready = sa.and_(runs.c.status == "queued", runs.c.held_for.is_(None))
+_is_offered = sa.or_(
     runs.c.offered_to.is_(None),
-    runs.c.offered_to == bindparam("process", type_=Uuid),
-    runs.c.offered_until <= func.now(),
+    runs.c.offered_to == sa.bindparam("process", type_=sa.Uuid),
+    runs.c.offered_until <= sa.func.now(),
 )
-_is_known = or_(
-    runs.c.graph_id == any_(cast(bindparam("graphs"), ARRAY(Text))),
+_is_known = sa.or_(
+    runs.c.graph_id == sa.any_(sa.cast(sa.bindparam("graphs"), sa.ARRAY(sa.Text))),
     # A graph that no worker knows fails in one that does not.
-    runs.c.ready_at < func.now() - timedelta(minutes=1),
+    runs.c.ready_at < sa.func.now() - timedelta(minutes=1),
 )
-_ready = select(runs.c.account_id, runs.c.run_id).where(_is_ready, runs.c.interruption.is_(None))
+_ready = sa.select(runs.c.account_id, runs.c.run_id).where(_is_ready, runs.c.interruption.is_(None))
 
 
-def _claim_of(ready: Select[Any], *columns: ColumnElement[Any], skip_locked: bool) -> Executable:
+def _claim_of(ready: sa.Select[Any], *columns: sa.ColumnElement[Any], skip_locked: bool) -> sa.Executable:
     """Assigns these runs to a process and returns them, with these columns besides."""
     next_ = ready.with_for_update(skip_locked=skip_locked).cte("next")
     return (
-        update(runs)
+        sa.update(runs)
         .where(runs.c.account_id == next_.c.account_id, runs.c.run_id == next_.c.run_id)
         .values(
             status="running",
-            process_id=bindparam("process", type_=Uuid),
+            process_id=sa.bindparam("process", type_=sa.Uuid),
             # The deadline counts from the first attempt. Not `now()`: that is when the transaction has begun,
             # which may be before the end of the run that this one has waited for.
-            started_at=func.coalesce(runs.c.started_at, func.clock_timestamp()),
+            started_at=sa.func.coalesce(runs.c.started_at, sa.func.clock_timestamp()),
             offered_to=None,
             offered_until=None,
         )
         .returning(
             *RUN_COLUMNS,
             # With the claim, because each further statement would delay the start.
-            case((runs.c.bytes <= _SMALL_BYTES, cast(runs.c.request, Text))).label("request_text"),
+            sa.case((runs.c.bytes <= _SMALL_BYTES, sa.cast(runs.c.request, sa.Text))).label("request_text"),
             runs.c.objects,
             # A column of the locked row: a query of the other table would miss what was just committed.
             runs.c.has_commands,
@@ -236,25 +216,29 @@ def _claim_of(ready: Select[Any], *columns: ColumnElement[Any], skip_locked: boo
 
 
 _for_any = _ready.where(_is_offered, _is_known)
-_counted = select(func.count().label("ready")).select_from(_for_any.limit(_COUNTED).subquery()).cte("counted")
-_count, _workers = (bindparam(name, type_=Integer) for name in ("count", "workers"))
-_share = select(func.least(_count, (_counted.c.ready + _workers - 1) // _workers)).scalar_subquery()
+_counted = (
+    sa.select(sa.func.count().label("ready")).select_from(_for_any.limit(_COUNTED).subquery()).cte("counted")
+)
+_count, _workers = (sa.bindparam(name, type_=sa.Integer) for name in ("count", "workers"))
+_share = sa.select(sa.func.least(_count, (_counted.c.ready + _workers - 1) // _workers)).scalar_subquery()
 _CLAIM = _claim_of(
     _for_any.order_by(runs.c.rank, runs.c.ready_at).limit(_share),
-    select(_counted.c.ready).scalar_subquery().label("ready"),
+    sa.select(_counted.c.ready).scalar_subquery().label("ready"),
     skip_locked=True,
 )
 _CLAIM_ONE = _claim_of(
-    _ready.where(runs.c.account_id == bindparam("account"), runs.c.run_id == bindparam("run"), _is_known),
+    _ready.where(
+        runs.c.account_id == sa.bindparam("account"), runs.c.run_id == sa.bindparam("run"), _is_known
+    ),
     # A command to the queued run, or its submission, may have locked it for a moment.
     skip_locked=False,
 )
 
 _LOCK_UNEXECUTED = (
-    select(*RUN_COLUMNS)
+    sa.select(*RUN_COLUMNS)
     .where(
-        runs.c.account_id == bindparam("account_id"),
-        runs.c.run_id == bindparam("run_id"),
+        runs.c.account_id == sa.bindparam("account_id"),
+        runs.c.run_id == sa.bindparam("run_id"),
         runs.c.status.in_(UNEXECUTED),
     )
     .with_for_update()

@@ -18,21 +18,8 @@ from app.platform.db import Database, Transaction
 from app.runs.commands.repository import request_cancel
 from app.runs.conversations.service import ConversationBusy, ConversationService
 from app.runs.deletion.repository import delete_contents
+from app.runs.erasure import repository
 from app.runs.erasure.records import Erasure
-from app.runs.erasure.repository import (
-    count_erased,
-    end_erasure,
-    find_erasure,
-    insert_erasure,
-    is_erased,
-    lock_erasure,
-    lock_runs,
-    name_by_hash,
-    next_conversation,
-    open_erasures,
-    stop_batch_items,
-    unfinished_runs,
-)
 from app.streams.port import EventLog
 
 log = structlog.get_logger(__name__)
@@ -70,7 +57,7 @@ class Erasures:
     async def start(self, account_id: AccountId, end_user: str, *, by: Actor) -> Erasure:
         """Begin to erase an end user, or return the erasure that has begun."""
         async with self.database.transaction() as tx:
-            erasure, is_new = await insert_erasure(tx, account_id, end_user)
+            erasure, is_new = await repository.insert_erasure(tx, account_id, end_user)
             if is_new:
                 # Without the name, because the audit log is never changed.
                 await record_change(tx, by, Change(account_id, "end_user.erased", str(erasure.id)))
@@ -80,7 +67,7 @@ class Erasures:
     async def get(self, account_id: AccountId, erasure: UUID) -> Erasure:
         """The account's erasure with this id; raises `ErasureNotFound`."""
         async with self.database.read() as reader:
-            if (found := await find_erasure(reader, account_id, erasure)) is None:
+            if (found := await repository.find_erasure(reader, account_id, erasure)) is None:
                 raise ErasureNotFound
         return found
 
@@ -91,7 +78,7 @@ class Erasures:
     async def _sweep(self) -> None:
         self._started.clear()
         async with self.database.read() as reader:
-            jobs = await open_erasures(reader)
+            jobs = await repository.open_erasures(reader)
         for job in jobs:
             # One that has got another turn meanwhile is stopped in the next sweep.
             with suppress(ConversationBusy):
@@ -106,28 +93,28 @@ class Erasures:
         if job.end_user is None or not await self._stop(job, job.end_user):
             return False
         async with self.database.transaction() as tx:
-            if not await lock_erasure(tx, job.id):
+            if not await repository.lock_erasure(tx, job.id):
                 return False
             for erase in (self._erase_conversation, self._erase_runs, self._erase_receipts):
                 if await erase(tx, job, job.end_user):
                     return True
             hash_ = await hash_of(tx, job.account_id, job.end_user)
-            if await is_erased(tx, job) and await forget(tx, job.account_id, job.end_user):
+            if await repository.is_erased(tx, job) and await forget(tx, job.account_id, job.end_user):
                 await self.erase_from_deliveries(tx, job.account_id, job.end_user, hash_)
-                await end_erasure(tx, job.id)
+                await repository.end_erasure(tx, job.id)
                 log.info("erasure.ended", erasure_id=str(job.id))
         return False
 
     async def _stop(self, job: Erasure, end_user: str) -> bool:
         """Let nothing be started for the end user any more, and stop what was; False while that goes on."""
         async with self.database.transaction() as tx:
-            if not await lock_erasure(tx, job.id):
+            if not await repository.lock_erasure(tx, job.id):
                 return False
             for stop in self.stops:
                 await stop(tx, job.account_id, end_user)
-            left = await stop_batch_items(tx, job.account_id, end_user)
+            left = await repository.stop_batch_items(tx, job.account_id, end_user)
         async with self.database.read() as reader:
-            active = await unfinished_runs(reader, job.account_id, end_user)
+            active = await repository.unfinished_runs(reader, job.account_id, end_user)
         for run in active:
             # Each for itself: together they and a heartbeat could wait for each other's rows.
             async with self.database.write() as tx:
@@ -136,24 +123,24 @@ class Erasures:
         return not active and not left
 
     async def _erase_conversation(self, tx: Transaction, job: Erasure, end_user: str) -> bool:
-        if (state_key := await next_conversation(tx, job.account_id, end_user)) is None:
+        if (state_key := await repository.next_conversation(tx, job.account_id, end_user)) is None:
             return False
         for run in await self.conversations.erase(tx, job.account_id, state_key):
             await self.events.erase(run)
-        await count_erased(tx, job.id, conversations=1)
+        await repository.count_erased(tx, job.id, conversations=1)
         return True
 
     async def _erase_runs(self, tx: Transaction, job: Erasure, end_user: str) -> bool:
-        if not (runs := await lock_runs(tx, job.account_id, end_user, most=_RUNS_AT_ONCE)):
+        if not (runs := await repository.lock_runs(tx, job.account_id, end_user, most=_RUNS_AT_ONCE)):
             return False
         for run in runs:
             await delete_contents(tx, run)
             await self.events.erase(run)
-        await name_by_hash(tx, job.account_id, runs, await hash_of(tx, job.account_id, end_user))
-        await count_erased(tx, job.id, runs_=len(runs))
+        await repository.name_by_hash(tx, job.account_id, runs, await hash_of(tx, job.account_id, end_user))
+        await repository.count_erased(tx, job.id, runs_=len(runs))
         return True
 
     async def _erase_receipts(self, tx: Transaction, job: Erasure, end_user: str) -> bool:
         erased = await erase_from_receipts(tx, job.account_id, end_user, most=_RECEIPTS_AT_ONCE)
-        await count_erased(tx, job.id, receipts=erased)
+        await repository.count_erased(tx, job.id, receipts=erased)
         return erased > 0

@@ -4,20 +4,9 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from app import events
 from app.billing.prices.model_names import is_alias
 from app.billing.receipts.queue import ReceiptQueue
-from app.events import (
-    AiEvent,
-    AssistantFinal,
-    FilesChanged,
-    MessageDiscarded,
-    MeterReport,
-    OutputEvent,
-    TextDelta,
-    ThinkingDelta,
-    UsageReport,
-    UserMessageDelivered,
-)
 from app.executors.control import RunControl
 from app.executors.port import BUDGET, INTERNAL, RunOutcome, RunPlan
 from app.models.context_windows import known_window
@@ -48,12 +37,12 @@ class RunOutput:
     """How the run ended, if it has no answer."""
     budget: SpentBudget | None = None
     """The one that was reached, if that is why."""
-    report: MeterReport | None = field(init=False)
+    report: events.MeterReport | None = field(init=False)
     """Of all that was executed of the run: also before it was parked."""
     size: int = 0
     """About how many bytes its events take."""
     _limit_exceeded: bool = False
-    _answer: AssistantFinal | None = None
+    _answer: events.AssistantFinal | None = None
     _file_changes: FileChanges | None = None
     _usage: UsageTotal = field(init=False)
     _context_used: int | None = None
@@ -66,10 +55,10 @@ class RunOutput:
         self._usage = self.plan.spent.usage
         self.report = self.plan.reported
 
-    async def publish(self, event: AiEvent) -> int | None:
+    async def publish(self, event: events.AiEvent) -> int | None:
         """See the port."""
         match event:
-            case UsageReport(fact=fact):
+            case events.UsageReport(fact=fact):
                 if self.trace is not None:
                     self.trace.observe(event)
                 self._usage = self._usage.plus(fact.usage)
@@ -78,7 +67,7 @@ class RunOutput:
                     self._context_used = fact.usage.prompt_tokens + fact.usage.output_tokens
                     self._context_window = self._window_of(fact.model)
                 self.receipts.record(fact)
-            case MeterReport():
+            case events.MeterReport():
                 self.report = event if self.report is None else self.report.plus(event)
             case _ if not self._limit_exceeded:
                 return await self._publish_output(event)
@@ -120,13 +109,13 @@ class RunOutput:
             return self.plan.options.context_window
         return known_window(model)
 
-    async def _publish_output(self, event: OutputEvent) -> int | None:
+    async def _publish_output(self, event: events.OutputEvent) -> int | None:
         self._add(event)
         self.control.observe(event)
         # The answer is published with the end of the run, once that is stored.
-        is_answer = isinstance(event, AssistantFinal)
+        is_answer = isinstance(event, events.AssistantFinal)
         position = None if is_answer else await self.publisher.publish(event)
-        if isinstance(event, UserMessageDelivered) and position is not None:
+        if isinstance(event, events.UserMessageDelivered) and position is not None:
             self.control.inbox.mark_delivered(event.message_id, position)
         if self.size > self.max_bytes:
             # Only the output ends here: usage is recorded until the executor has stopped.
@@ -135,22 +124,22 @@ class RunOutput:
             self.control.stop.set()
         return position
 
-    def _add(self, event: OutputEvent) -> None:
+    def _add(self, event: events.OutputEvent) -> None:
         self.size += _size_of(event)
-        if isinstance(event, AssistantFinal):
+        if isinstance(event, events.AssistantFinal):
             self._answer = event
-        elif isinstance(event, FilesChanged):
+        elif isinstance(event, events.FilesChanged):
             self._file_changes = FileChanges(files=event.files, more=event.more)
-        elif isinstance(event, TextDelta) and event.parent_tool_call_id is None:
+        elif isinstance(event, events.TextDelta) and event.parent_tool_call_id is None:
             if event.message_id != self._message_id:
                 self._message_id, self._text = event.message_id, []
             self._text.append(event.delta)
-        elif isinstance(event, MessageDiscarded) and event.message_id == self._message_id:
+        elif isinstance(event, events.MessageDiscarded) and event.message_id == self._message_id:
             self._text = []
 
 
-def _size_of(event: OutputEvent) -> int:
+def _size_of(event: events.OutputEvent) -> int:
     """The approximate memory that the event takes in the event log."""
-    if isinstance(event, TextDelta | ThinkingDelta):
+    if isinstance(event, events.TextDelta | events.ThinkingDelta):
         return _EVENT_BYTES + len(event.delta)
     return _EVENT_BYTES + len(to_json(event))

@@ -15,16 +15,8 @@ from app.errors import NotFound, Unavailable
 from app.ids import RunKey
 from app.platform.background import forever
 from app.platform.db import Database
+from app.runs.readers import repository
 from app.runs.readers.records import ReadersOfRun, Seen
-from app.runs.readers.repository import (
-    forget_readers,
-    forget_readers_of_ended_runs,
-    readers_of,
-    record_left,
-    record_readers,
-    runs_left_before,
-    unexecuted_runs_with_readers,
-)
 from app.runs.records import RunRecord
 
 log = structlog.get_logger(__name__)
@@ -130,7 +122,7 @@ class RunReaders:
         if run.status != "queued" or run.state_key is None:
             return
         async with self._database.read() as reader:
-            left = await runs_left_before(reader, run, self._process_id)
+            left = await repository.runs_left_before(reader, run, self._process_id)
         self._end(each for each in left if each not in self._reading)
 
     async def check(self) -> None:
@@ -143,10 +135,10 @@ class RunReaders:
         try:
             async with self._database.transaction() as tx:
                 if reading:
-                    await record_readers(tx, self._process_id, reading)
-                found = await readers_of(tx, watched)
+                    await repository.record_readers(tx, self._process_id, reading)
+                found = await repository.readers_of(tx, watched)
                 if ended := [run for run, readers in found.items() if readers.has_ended]:
-                    await forget_readers(tx, ended)
+                    await repository.forget_readers(tx, ended)
         except Exception:
             # Readers could not renew either: what has been observed until now shows nothing.
             self._watched = dict.fromkeys(self._watched)
@@ -161,10 +153,10 @@ class RunReaders:
         if not left:
             return
         async with self._database.transaction() as tx:
-            await record_left(tx, self._process_id, left)
+            await repository.record_left(tx, self._process_id, left)
         if returned := [run for run in left if run in self._reading]:
             async with self._database.transaction() as tx:
-                await record_readers(tx, self._process_id, returned)
+                await repository.record_readers(tx, self._process_id, returned)
 
     async def stop_unread(self) -> None:
         """Wait until there are runs without readers, and cancel them."""
@@ -182,8 +174,8 @@ class RunReaders:
         The process of such a run's last reader may have been killed, and that of an ended one's.
         """
         async with self._database.transaction() as tx:
-            await forget_readers_of_ended_runs(tx)
-            for run in await unexecuted_runs_with_readers(tx):
+            await repository.forget_readers_of_ended_runs(tx)
+            for run in await repository.unexecuted_runs_with_readers(tx):
                 self._watched.setdefault(run, None)
 
     def _is_unread(self, run: RunKey, readers: ReadersOfRun) -> bool:
@@ -230,7 +222,7 @@ class RunReaders:
     async def _arrive(self, run: RunKey) -> None:
         try:
             async with self._database.write() as tx:
-                await record_readers(tx, self._process_id, [run])
+                await repository.record_readers(tx, self._process_id, [run])
         except Unavailable as error:
             # The next renewal does it.
             log.warning("run.reader_not_recorded", run_id=run.run_id, reason=error.detail)
@@ -239,6 +231,6 @@ class RunReaders:
         """The response was complete: the client has what there is, so no disconnect is to be noticed."""
         try:
             async with self._database.write() as tx:
-                await forget_readers(tx, [run])
+                await repository.forget_readers(tx, [run])
         except Unavailable as error:
             log.warning("run.reader_not_recorded", run_id=run.run_id, reason=error.detail)

@@ -15,16 +15,7 @@ from app.platform.clock.lease import Lease
 from app.platform.db import Database
 from app.runs.dispatch.port import Dispatcher
 from app.runs.dispatch.records import Worker
-from app.runs.recovery.repository import (
-    cancelled_runs,
-    database_time,
-    delete_worker,
-    has_older_worker,
-    live_workers,
-    lost_runs,
-    record_worker,
-    running_attempts,
-)
+from app.runs.recovery import repository
 from app.runs.supervisor import RunSupervisor
 
 log = structlog.get_logger(__name__)
@@ -89,13 +80,13 @@ class Heartbeat:
             agents=self._agents(),
         )
         async with self._database.transaction() as tx:
-            await record_worker(tx, worker)
+            await repository.record_worker(tx, worker)
             attempts = self._attempts()
-            lost = await lost_runs(tx, attempts)
-            running = await running_attempts(tx, worker.process_id)
-            cancelled = await cancelled_runs(tx, worker.process_id)
-            workers = await live_workers(tx)
-            now = await database_time(tx)
+            lost = await repository.lost_runs(tx, attempts)
+            running = await repository.running_attempts(tx, worker.process_id)
+            cancelled = await repository.cancelled_runs(tx, worker.process_id)
+            workers = await repository.live_workers(tx)
+            now = await repository.database_time(tx)
         # This process stood still for too long: what they do now would come twice.
         self._lose(lost)
         self._lease.renew(attempts, since=began)
@@ -124,7 +115,7 @@ class Heartbeat:
             return
         try:
             async with self._database.write() as tx:
-                await delete_worker(tx, self._worker.process_id)
+                await repository.delete_worker(tx, self._worker.process_id)
         except Unavailable as error:
             # The row is only of use for as long as its last heartbeat counts.
             log.warning("worker.not_removed", reason=error.detail)
@@ -145,7 +136,7 @@ class Heartbeat:
     async def _is_oldest(self) -> bool:
         async with self._database.read() as reader:
             is_pooled = self._database.is_pooled
-            return not await has_older_worker(reader, self._worker.process_id, is_pooled=is_pooled)
+            return not await repository.has_older_worker(reader, self._worker.process_id, is_pooled=is_pooled)
 
     def _note_unconfirmed(self, running: Mapping[RunKey, int], *, besides: Mapping[RunKey, int]) -> None:
         found = {item for item in running.items() if item[0] not in besides}

@@ -7,19 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    and_,
-    delete,
-    exists,
-    func,
-    select,
-    text,
-    true,
-    tuple_,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from app.ids import AccountId, RunId, RunKey
@@ -42,7 +30,7 @@ async def record_worker(tx: Transaction, worker: Worker) -> None:
 
 async def delete_worker(tx: Transaction, process_id: UUID) -> None:
     """A worker has ended, and executes no run any more."""
-    await tx.execute(delete(workers).where(workers.c.process_id == process_id))
+    await tx.execute(sa.delete(workers).where(workers.c.process_id == process_id))
 
 
 async def live_workers(reader: Reader) -> Workers:
@@ -65,7 +53,7 @@ async def has_older_worker(reader: Reader, process_id: UUID, *, is_pooled: bool)
 async def cancelled_runs(tx: Transaction, process_id: UUID) -> list[RunKey]:
     """The runs of a process whose cancellation was stored, and has not been noticed by it."""
     interruption = runs.c.interruption
-    statement = select(runs.c.account_id, runs.c.run_id).where(
+    statement = sa.select(runs.c.account_id, runs.c.run_id).where(
         runs.c.process_id == process_id,
         runs.c.status == "running",
         interruption["kind"].as_string() == "cancel",
@@ -76,13 +64,13 @@ async def cancelled_runs(tx: Transaction, process_id: UUID) -> list[RunKey]:
 
 async def database_time(tx: Transaction) -> datetime:
     """When the transaction began, by the database's clock."""
-    now: datetime = (await tx.execute(select(func.now()))).scalar_one()
+    now: datetime = (await tx.execute(sa.select(sa.func.now()))).scalar_one()
     return now
 
 
 async def running_attempts(tx: Transaction, process_id: UUID) -> dict[RunKey, int]:
     """The running runs of a process, and their attempts."""
-    statement = select(runs.c.account_id, runs.c.run_id, runs.c.attempt).where(
+    statement = sa.select(runs.c.account_id, runs.c.run_id, runs.c.attempt).where(
         runs.c.process_id == process_id, runs.c.status == "running"
     )
     rows = await tx.execute(statement)
@@ -101,16 +89,16 @@ async def lost_runs(tx: Transaction, attempts: Mapping[RunKey, int]) -> list[Run
 
 async def processes_without_heartbeat(reader: Reader, *, margin_s: float | None, besides: UUID) -> list[UUID]:
     """The processes of running runs whose last heartbeat counts no more, for `margin_s`; None: every one."""
-    silent = and_(runs.c.status == "running", runs.c.process_id != besides, _is_silent(margin_s))
-    return list((await reader.execute(select(runs.c.process_id).where(silent).distinct())).scalars())
+    silent = sa.and_(runs.c.status == "running", runs.c.process_id != besides, _is_silent(margin_s))
+    return list((await reader.execute(sa.select(runs.c.process_id).where(silent).distinct())).scalars())
 
 
 async def lock_lost_runs(
     tx: Transaction, *, margin_s: float | None, of_processes: Sequence[UUID]
 ) -> list[RunRecord]:
     """The running runs of these processes that are still without a heartbeat; locks them."""
-    lost = and_(runs.c.status == "running", runs.c.process_id.in_(of_processes), _is_silent(margin_s))
-    statement = select(*RUN_COLUMNS).where(lost).with_for_update(skip_locked=True)
+    lost = sa.and_(runs.c.status == "running", runs.c.process_id.in_(of_processes), _is_silent(margin_s))
+    statement = sa.select(*RUN_COLUMNS).where(lost).with_for_update(skip_locked=True)
     return [run_of(row) for row in await tx.execute(statement)]
 
 
@@ -124,7 +112,7 @@ async def lock_unconfirmed_runs(
 
 async def lock_attempt(tx: Transaction, key: RunKey, attempt: int) -> bool:
     """Whether this attempt of the run is stored as running; locks it."""
-    statement = select(runs.c.run_id).where(
+    statement = sa.select(runs.c.run_id).where(
         runs.c.account_id == key.account_id,
         runs.c.run_id == key.run_id,
         runs.c.attempt == attempt,
@@ -135,9 +123,9 @@ async def lock_attempt(tx: Transaction, key: RunKey, attempt: int) -> bool:
 
 async def delete_dead_workers(tx: Transaction) -> None:
     """Delete the rows of processes that ended long ago, and of which no run is left."""
-    has_runs = exists().where(runs.c.process_id == workers.c.process_id, runs.c.status == "running")
-    long_ago = workers.c.seen_at < func.now() - func.make_interval(0, 0, 0, 0, 0, 0, _FORGOTTEN_S)
-    await tx.execute(delete(workers).where(long_ago, ~has_runs))
+    has_runs = sa.exists().where(runs.c.process_id == workers.c.process_id, runs.c.status == "running")
+    long_ago = workers.c.seen_at < sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, _FORGOTTEN_S)
+    await tx.execute(sa.delete(workers).where(long_ago, ~has_runs))
 
 
 async def end_connections(tx: Transaction, processes: Sequence[UUID]) -> None:
@@ -147,7 +135,7 @@ async def end_connections(tx: Transaction, processes: Sequence[UUID]) -> None:
     """
     names = [application_name(process_id) for process_id in processes]
     await tx.execute(
-        text(
+        sa.text(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE application_name = ANY(:names) AND usename = current_user"
             " AND xact_start IS NOT NULL"
@@ -166,7 +154,7 @@ async def lock_running_attempts(
 
 async def count_lost_attempts(tx: Transaction, key: RunKey) -> int:
     """How many attempts of the run have ended with their process, without being handed over."""
-    statement = select(func.count()).where(
+    statement = sa.select(sa.func.count()).where(
         run_takeovers.c.account_id == key.account_id,
         run_takeovers.c.run_id == key.run_id,
         ~run_takeovers.c.handed_over,
@@ -194,11 +182,11 @@ async def begin_handover(tx: Transaction, given: Sequence[RunRecord]) -> None:
     """Fence the attempts of these runs, whose rows are locked; the next ones are for other processes."""
     await record_takeovers(tx, given, handed_over=True)
     for run in given:
-        is_run = and_(runs.c.account_id == run.key.account_id, runs.c.run_id == run.key.run_id)
-        await tx.execute(update(runs).where(is_run).values(attempt=run.attempt + 1))
+        is_run = sa.and_(runs.c.account_id == run.key.account_id, runs.c.run_id == run.key.run_id)
+        await tx.execute(sa.update(runs).where(is_run).values(attempt=run.attempt + 1))
 
 
-_LOST = text(
+_LOST = sa.text(
     """
     SELECT DISTINCT account_id, run_id FROM run_takeovers AS lost
       JOIN unnest(CAST(:accounts AS uuid[]), CAST(:ids AS text[]), CAST(:attempts AS int[]))
@@ -209,29 +197,29 @@ _LOST = text(
 )
 
 
-def _running_attempts(process_id: UUID, attempts: Mapping[RunKey, int]) -> Select[Any]:
-    return select(*RUN_COLUMNS).where(
+def _running_attempts(process_id: UUID, attempts: Mapping[RunKey, int]) -> sa.Select[Any]:
+    return sa.select(*RUN_COLUMNS).where(
         runs.c.status == "running",
         runs.c.process_id == process_id,
-        tuple_(runs.c.account_id, runs.c.run_id, runs.c.attempt).in_(
+        sa.tuple_(runs.c.account_id, runs.c.run_id, runs.c.attempt).in_(
             [(run.account_id, run.run_id, attempt) for run, attempt in attempts.items()]
         ),
     )
 
 
-def _is_silent(margin_s: float | None) -> ColumnElement[bool]:
+def _is_silent(margin_s: float | None) -> sa.ColumnElement[bool]:
     """Whether the process of a run has no heartbeat that counts.
 
     A heartbeat in the future is from before the database's clock was set back.
     """
     if margin_s is None:
-        return true()
-    term = func.make_interval(0, 0, 0, 0, 0, 0, workers.c.lease_s + margin_s)
-    counts = and_(workers.c.seen_at > func.now() - term, workers.c.seen_at <= func.now() + term)
-    return ~exists().where(workers.c.process_id == runs.c.process_id, counts)
+        return sa.true()
+    term = sa.func.make_interval(0, 0, 0, 0, 0, 0, workers.c.lease_s + margin_s)
+    counts = sa.and_(workers.c.seen_at > sa.func.now() - term, workers.c.seen_at <= sa.func.now() + term)
+    return ~sa.exists().where(workers.c.process_id == runs.c.process_id, counts)
 
 
-_RECORD_WORKER = text(
+_RECORD_WORKER = sa.text(
     """
     INSERT INTO workers
         (process_id, role, version, places, taken, draining, agents, lease_s, started_at, seen_at)
@@ -243,7 +231,7 @@ _RECORD_WORKER = text(
     """
 )
 
-_LIVE_WORKERS = text(
+_LIVE_WORKERS = sa.text(
     """
     SELECT count(*) FILTER (WHERE taken < places AND NOT draining) AS with_free_places,
            (array_agg(process_id ORDER BY started_at, process_id))[1] AS first
@@ -251,7 +239,7 @@ _LIVE_WORKERS = text(
     """
 )
 
-_OLDER_WORKER = text(
+_OLDER_WORKER = sa.text(
     """
     SELECT EXISTS (SELECT FROM workers
                     WHERE process_id < :process AND seen_at > now() - make_interval(secs => lease_s)

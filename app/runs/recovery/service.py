@@ -16,17 +16,9 @@ from app.platform.db import Database, StatementFailed
 from app.platform.logs.context import for_run
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.records import RunRecord
+from app.runs.recovery import repository
 from app.runs.recovery.heartbeat import HEARTBEATS, Heartbeat
 from app.runs.recovery.peers import Peers
-from app.runs.recovery.repository import (
-    delete_dead_workers,
-    end_connections,
-    lock_attempt,
-    lock_lost_runs,
-    lock_unconfirmed_runs,
-    processes_without_heartbeat,
-    record_takeovers,
-)
 from app.runs.recovery.resumption import may_be_resumed
 from app.runs.requeueing.repository import requeue_run
 
@@ -85,7 +77,7 @@ class RunRecovery:
     async def forget_dead(self) -> None:
         """Delete the rows of processes that died long ago and of which no run is left."""
         async with self._database.write() as tx:
-            await delete_dead_workers(tx)
+            await repository.delete_dead_workers(tx)
 
     async def recover(self, *, is_alone: bool = False, unless: Callable[[], bool] = lambda: False) -> int:
         """Resume or end the runs of processes that died; returns how many there were.
@@ -97,7 +89,9 @@ class RunRecovery:
         """
         margin_s = None if is_alone else self._margin_s
         async with self._database.read() as reader:
-            silent = await processes_without_heartbeat(reader, margin_s=margin_s, besides=self._process_id)
+            silent = await repository.processes_without_heartbeat(
+                reader, margin_s=margin_s, besides=self._process_id
+            )
         alive = await asyncio.gather(*(self._may_be_alive(each) for each in silent))
         lost = [process for process, is_alive in zip(silent, alive, strict=True) if not is_alive]
         unconfirmed = self._heartbeat.unconfirmed(self._takeover_s)
@@ -105,12 +99,12 @@ class RunRecovery:
             return 0
         await self._end_connections(lost)
         async with self._database.transaction() as tx:
-            orphans = await lock_lost_runs(tx, margin_s=margin_s, of_processes=lost)
-            orphans += await lock_unconfirmed_runs(tx, self._process_id, unconfirmed)
+            orphans = await repository.lock_lost_runs(tx, margin_s=margin_s, of_processes=lost)
+            orphans += await repository.lock_unconfirmed_runs(tx, self._process_id, unconfirmed)
             if unless():
                 return 0
             resumed = [run for run in orphans if await may_be_resumed(tx, run, self._graphs)]
-            await record_takeovers(tx, resumed)
+            await repository.record_takeovers(tx, resumed)
             for run in resumed:
                 await requeue_run(tx, run.key)
         for run in orphans:
@@ -125,7 +119,7 @@ class RunRecovery:
     async def _end_connections(self, processes: Sequence[UUID]) -> None:
         try:
             async with self._database.write() as tx:
-                await end_connections(tx, processes)
+                await repository.end_connections(tx, processes)
         except (Unavailable, StatementFailed) as error:
             # Only a process that stands still within a transaction needs it.
             log.warning("database.connections_not_ended", reason=str(error))
@@ -141,9 +135,9 @@ class RunRecovery:
         # Each in a transaction of its own: those that lock the queues of several accounts could deadlock.
         end = RunEnd(run, ABORTED if run.is_cancelled else INTERNAL, attempt=run.attempt + 1)
         async with self._database.transaction() as tx:
-            if not await lock_attempt(tx, run.key, run.attempt):
+            if not await repository.lock_attempt(tx, run.key, run.attempt):
                 return
-            await record_takeovers(tx, [run])
+            await repository.record_takeovers(tx, [run])
             ended_at = await self._closer.store(tx, end)
         if ended_at is None:
             return

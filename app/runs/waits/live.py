@@ -7,13 +7,7 @@ from app.events import ResolvedBy
 from app.executors.waiting.port import StoredCall
 from app.ids import RunKey
 from app.platform.db import Database
-from app.runs.waits.repository import (
-    begin_parked,
-    find_call,
-    insert_call,
-    lock_execution,
-    resolve_call,
-)
+from app.runs.waits import repository
 from app.streams.port import WriterFenced
 
 
@@ -28,7 +22,7 @@ class RunWaits:
     async def open(self, call: StoredCall) -> None:
         """See the port."""
         async with self.database.write() as tx:
-            if not await insert_call(tx, self.run, call, attempt=self.attempt):
+            if not await repository.insert_call(tx, self.run, call, attempt=self.attempt):
                 raise WriterFenced
 
     async def resolve(
@@ -36,15 +30,15 @@ class RunWaits:
     ) -> tuple[ResolvedBy, Any] | None:
         """See the port."""
         async with self.database.transaction() as tx:
-            if not await lock_execution(tx, self.run, attempt=self.attempt):
+            if not await repository.lock_execution(tx, self.run, attempt=self.attempt):
                 raise WriterFenced
-            if await resolve_call(tx, self.run, call_id, resolved_by=resolved_by, answer=answer):
+            if await repository.resolve_call(tx, self.run, call_id, resolved_by=resolved_by, answer=answer):
                 return resolved_by, answer
-            found = await find_call(tx, self.run, call_id)
+            found = await repository.find_call(tx, self.run, call_id)
         return None if found is None or found.resolved_by is None else (found.resolved_by, found.answer)
 
     async def resume(self) -> None:
         """See the port."""
         async with self.database.write() as tx:
-            if not await begin_parked(tx, self.run, attempt=self.attempt):
+            if not await repository.begin_parked(tx, self.run, attempt=self.attempt):
                 raise WriterFenced

@@ -11,14 +11,7 @@ import structlog
 
 from app.ids import RunId
 from app.platform.db import Transaction
-from app.schedules.firing.repository import (
-    insert_due,
-    insert_missed,
-    open_due_times,
-    prune_history,
-    unfinished_runs,
-    update_open,
-)
+from app.schedules.firing import repository
 from app.schedules.overlap import Occupancy, decide, may_start
 from app.schedules.records import Claim, FiringConfig, Schedule, ScheduledRun, Trigger
 from app.schedules.repository import update_schedule
@@ -55,7 +48,7 @@ async def add_due_time(
     """Decide what happens to a due time; without effect if that was decided before."""
     overlap = schedule.terms.overlap
     starting, waiting = await _open(tx, schedule)
-    running = [] if overlap == "allow" else await unfinished_runs(tx, schedule)
+    running = [] if overlap == "allow" else await repository.unfinished_runs(tx, schedule)
     decision = decide(overlap, Occupancy(bool(starting), bool(running), bool(waiting)))
     values = {
         "outcome": {"start": "starting", "wait": "waiting", "skip": "skipped"}[decision],
@@ -63,25 +56,25 @@ async def add_due_time(
         "next_attempt_at": now,
         "waits_for": _last(starting, running) if decision == "wait" else None,
     }
-    if await insert_due(tx, schedule.id, due_at, trigger=trigger, values=values) is None:
+    if await repository.insert_due(tx, schedule.id, due_at, trigger=trigger, values=values) is None:
         return
     if decision == "wait":
         for earlier in waiting:
             # Only where the newest replaces all others.
-            await update_open(tx, earlier, {"outcome": "skipped", "waits_for": None})
-    await prune_history(tx, schedule.id)
+            await repository.update_open(tx, earlier, {"outcome": "skipped", "waits_for": None})
+    await repository.prune_history(tx, schedule.id)
 
 
 async def wake(tx: Transaction, schedule: Schedule, now: datetime) -> None:
     """Let a due time that waits be started if nothing is in its way any more."""
     starting, waiting = await _open(tx, schedule)
-    running = await unfinished_runs(tx, schedule) if waiting else []
+    running = await repository.unfinished_runs(tx, schedule) if waiting else []
     for due in waiting:
         if may_start(schedule.terms.overlap, Occupancy(bool(starting), bool(running), is_waiting=False)):
             values = {"outcome": "starting", "next_attempt_at": now, "start_by": now + _catch_up(schedule)}
-            await update_open(tx, due, {**values, "waits_for": None})
+            await repository.update_open(tx, due, {**values, "waits_for": None})
         else:
-            await update_open(tx, due, {"waits_for": _last(starting, running)})
+            await repository.update_open(tx, due, {"waits_for": _last(starting, running)})
 
 
 async def claim(tx: Transaction, schedule: Schedule, now: datetime, *, config: FiringConfig) -> list[Claim]:
@@ -89,11 +82,11 @@ async def claim(tx: Transaction, schedule: Schedule, now: datetime, *, config: F
     starting, _ = await _open(tx, schedule)
     free = [due for due in starting if not now < due.next_attempt_at <= farthest_attempt(now, config)]
     replaces = schedule.terms.overlap == "cancel"
-    running = tuple(await unfinished_runs(tx, schedule)) if free and replaces else ()
+    running = tuple(await repository.unfinished_runs(tx, schedule)) if free and replaces else ()
     claims = []
     for due in free:
         values = {"attempts": due.attempts + 1, "next_attempt_at": now + config.lease}
-        await update_open(tx, due, values)
+        await repository.update_open(tx, due, values)
         is_over = now > due.start_by or (schedule.paused and due.trigger == "cron")
         claims.append(Claim(schedule, due, due.attempts + 1, running, is_over=is_over))
     return claims
@@ -106,15 +99,15 @@ def farthest_attempt(now: datetime, config: FiringConfig) -> datetime:
 
 async def _open(tx: Transaction, schedule: Schedule) -> tuple[list[ScheduledRun], list[ScheduledRun]]:
     """The due times that are being started, and those that wait."""
-    due_times = await open_due_times(tx, schedule.id)
+    due_times = await repository.open_due_times(tx, schedule.id)
     starting = [due for due in due_times if due.outcome == "starting"]
     return starting, [due for due in due_times if due.outcome == "waiting"]
 
 
 async def _miss(tx: Transaction, schedule: Schedule, times: list[datetime]) -> None:
     if times:
-        await insert_missed(tx, schedule.id, times)
-        await prune_history(tx, schedule.id)
+        await repository.insert_missed(tx, schedule.id, times)
+        await repository.prune_history(tx, schedule.id)
         log.warning("schedule.missed", schedule_id=schedule.schedule_id, due_times=len(times))
 
 

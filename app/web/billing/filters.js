@@ -2,7 +2,7 @@
 
 /** @import { Show, View } from "./view.js" */
 
-import { html, useEffect, useState, withValue } from "../html.js";
+import { html, useLayoutEffect, useState, withValue } from "../html.js";
 import { dayName, PERIODS, periodDays } from "./view.js";
 
 /** @typedef {{model: string[], graph: string[], key: string[], endUser: string[], account: string[]}} Options */
@@ -62,7 +62,7 @@ function Day({ label, name, view, show }) {
  * @param {object} props
  * @param {string} props.label
  * @param {string} props.all
- * @param {"model" | "graph" | "key" | "account" | "basis" | "origin"} props.name
+ * @param {"model" | "graph" | "key" | "account" | "basis" | "origin" | "miss"} props.name
  * @param {View} props.view
  * @param {Show} props.show
  * @param {readonly string[]} [props.values]
@@ -71,10 +71,11 @@ function Day({ label, name, view, show }) {
 export function Choice({ label, all, name, view, show, values = [], labelFor = (value) => value }) {
   const chosen = view[name];
   const offered = chosen === "" || values.includes(chosen) ? values : [...values, chosen];
+  // Named by itself: the text of a label has that of all options.
   return html`
     <label class="field">
       <span>${label}</span>
-      <select value=${chosen} onChange=${withValue((value) => show({ [name]: value }))}>
+      <select aria-label=${label} value=${chosen} onChange=${withValue((value) => show({ [name]: value }))}>
         <option value="">${all}</option>
         ${offered.map((value) => html`<option value=${value}>${labelFor(value)}</option>`)}
       </select>
@@ -94,7 +95,7 @@ export function Choice({ label, all, name, view, show, values = [], labelFor = (
  */
 export function Typed({ label, name, view, show, placeholder = "Any", values = [] }) {
   const [text, setText] = useState(view[name]);
-  useEffect(() => setText(view[name]), [view[name]]);
+  useLayoutEffect(() => setText(view[name]), [view[name]]);
   const search = (/** @type {Event} */ event) => {
     event.preventDefault();
     show({ [name]: text.trim() });

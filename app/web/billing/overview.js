@@ -7,6 +7,7 @@ import { apiPath } from "../api.js";
 import { html } from "../html.js";
 import { loaded, useRequests } from "../parts/requests.js";
 import { Alarms } from "./alarms.js";
+import { CacheMisses } from "./cache_misses.js";
 import { Filters } from "./filters.js";
 import { Ledger } from "./ledger.js";
 import { Receipts } from "./receipts.js";
@@ -61,6 +62,18 @@ function Period({ view, show, who, days }) {
   };
   const compared = { first: days.first - BASELINE_DAYS * DAY_MS, last: days.last };
 
+  const sums = useRequests(
+    [
+      apiPath("/v1/usage", { ...filters, groupBy: unit, splitBy: split }),
+      apiPath("/v1/usage", { ...filters, groupBy: split, top: TOP }),
+      apiPath("/v1/usage", { ...filters, ...apiWindow(before), groupBy: split, top: TOP }),
+      // By account the sums of the days are of all accounts, as those of the parts.
+      apiPath("/v1/usage", { ...filters, ...apiWindow(compared), groupBy: "day", splitBy: ofAll ? "account" : "" }),
+      ofAll ? null : apiPath("/v1/balance", { account }),
+      ofAll ? null : apiPath("/v1/budgets", { account }),
+    ],
+    { days: { ...days, unit }, before, compared, isMonth: view.period === "month" },
+  );
   const names = useRequests(
     [
       apiPath("/v1/usage", { ...window, account, groupBy: "model" }),
@@ -73,18 +86,6 @@ function Period({ view, show, who, days }) {
       who.may("admin") ? apiPath("/v1/accounts", { limit: 200 }) : null,
     ],
     null,
-  );
-  const sums = useRequests(
-    [
-      apiPath("/v1/usage", { ...filters, groupBy: unit, splitBy: split }),
-      apiPath("/v1/usage", { ...filters, groupBy: split, top: TOP }),
-      apiPath("/v1/usage", { ...filters, ...apiWindow(before), groupBy: split, top: TOP }),
-      // By account the sums of the days are of all accounts, as those of the parts.
-      apiPath("/v1/usage", { ...filters, ...apiWindow(compared), groupBy: "day", splitBy: ofAll ? "account" : "" }),
-      ofAll ? null : apiPath("/v1/balance", { account }),
-      ofAll ? null : apiPath("/v1/budgets", { account }),
-    ],
-    { days: { ...days, unit }, before, compared, isMonth: view.period === "month" },
   );
   const labels = namesOf(names.responses);
   return html`
@@ -111,12 +112,19 @@ function Period({ view, show, who, days }) {
         />
       `,
     })}
-    <${Reconciliation} window=${window} />
     ${
-      !ofAll &&
+      // Nothing is requested before the sums.
+      (sums.responses || sums.problem) &&
       html`
-        <${Ledger} account=${account} />
-        <${Receipts} view=${view} show=${show} filters=${filters} keyName=${labels.keyName} />
+        <${Reconciliation} window=${window} />
+        ${
+          !ofAll &&
+          html`
+            <${CacheMisses} show=${show} filters=${filters} />
+            <${Ledger} account=${account} />
+            <${Receipts} view=${view} show=${show} filters=${filters} keyName=${labels.keyName} />
+          `
+        }
       `
     }
   `;

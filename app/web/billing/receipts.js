@@ -11,7 +11,7 @@ import { loaded } from "../parts/requests.js";
 import { idOf, usePages } from "../parts/table.js";
 import { Choice, Typed } from "./filters.js";
 import { ReceiptDetails } from "./receipt_details.js";
-import { BASES, linkTo, ORIGINS } from "./view.js";
+import { BASES, linkTo, MISSES, ORIGINS } from "./view.js";
 
 const PAGE = 50;
 
@@ -20,7 +20,8 @@ const PAGE = 50;
 
 /** @param {{view: View, show: Show, filters: PageFilters, keyName: KeyName}} props */
 export function Receipts({ view, show, filters: pageFilters, keyName }) {
-  const filters = { ...pageFilters, runId: view.runId, basis: view.basis, origin: view.origin };
+  const { runId, basis, origin, miss } = view;
+  const filters = { ...pageFilters, runId, basis, origin, cacheMiss: miss };
   const { page, cursors, turnTo } = usePages((cursor) => apiPath("/v1/receipts", { ...filters, limit: PAGE, cursor }));
 
   return html`
@@ -35,6 +36,7 @@ export function Receipts({ view, show, filters: pageFilters, keyName }) {
         <${Typed} label="Run id" name="runId" view=${view} show=${show} />
         <${Choice} label="Basis" all="Any" name="basis" view=${view} show=${show} values=${BASES} />
         <${Choice} label="Origin" all="Any" name="origin" view=${view} show=${show} values=${ORIGINS} />
+        <${Choice} label="Cache miss" all="Any" name="miss" view=${view} show=${show} values=${MISSES} labelFor=${inWords} />
       </div>
       ${loaded(page, {
         what: "receipts",
@@ -49,6 +51,11 @@ export function Receipts({ view, show, filters: pageFilters, keyName }) {
       })}
     </section>
   `;
+}
+
+/** @param {string} cause */
+function inWords(cause) {
+  return cause.replaceAll("_", " ");
 }
 
 /**

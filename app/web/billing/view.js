@@ -15,6 +15,7 @@ const MEASURES = /** @type {const} */ (["charged", "tokens", "cache"]);
 const AXES = /** @type {const} */ (["usual", "whole"]);
 export const BASES = /** @type {const} */ (["final", "partial", "recovered", "unpriced", "adjustment"]);
 export const ORIGINS = /** @type {const} */ (["assistant", "subagent", "hidden"]);
+export const MISSES = /** @type {const} */ (["changed", "model", "parameters", "expired", "too_far", "not_found"]);
 
 /** @typedef {typeof UNITS[number]} Unit */
 /** @typedef {typeof MEASURES[number]} Measure */
@@ -22,7 +23,7 @@ export const ORIGINS = /** @type {const} */ (["assistant", "subagent", "hidden"]
 /** @typedef {typeof ORIGINS[number]} Origin */
 /** @typedef {"model" | "graph" | "key" | "endUser" | "tag" | "account"} FilterName */
 /** @typedef {FilterName | "run" | "period" | "from" | "to" | "runId" | "split"} TextField */
-/** @typedef {Record<TextField, string> & {unit: Unit, measure: Measure, axis: typeof AXES[number], basis: Basis | "", origin: Origin | ""}} View */
+/** @typedef {Record<TextField, string> & {unit: Unit, measure: Measure, axis: typeof AXES[number], basis: Basis | "", origin: Origin | "", miss: typeof MISSES[number] | ""}} View */
 /** @typedef {(changes: Partial<View>) => void} Show */
 /** @typedef {{first: number, last: number}} Days the first and the last day, as UTC midnights in milliseconds */
 /** @typedef {{from: string, to: string}} ApiWindow */
@@ -49,6 +50,7 @@ const DEFAULTS = {
   runId: "",
   basis: "",
   origin: "",
+  miss: "",
 };
 
 export const PERIODS = [
@@ -140,6 +142,7 @@ function read() {
     runId: text("runId"),
     basis: BASES.find((name) => name === query.get("basis")) ?? DEFAULTS.basis,
     origin: ORIGINS.find((name) => name === query.get("origin")) ?? DEFAULTS.origin,
+    miss: MISSES.find((name) => name === query.get("miss")) ?? DEFAULTS.miss,
   };
 }
 

@@ -6,6 +6,7 @@ import { ApiError, apiPath, get, post } from "../api.js";
 import { useEffect, useReducer, useRef, useState } from "../html.js";
 import { t } from "../languages.js";
 import { whenBack } from "../parts/presence.js";
+import { firstOf, inOrder } from "./agents/describing.js";
 import { Conversation, newKey } from "./conversation.js";
 import { rendered } from "./markdown.js";
 import { apiProblem, runProblem } from "./messages.js";
@@ -39,9 +40,10 @@ export function useGraphs(fail) {
   const [graphId, chooseGraph] = useState(/** @type {string | null} */ (null));
   useEffect(() => {
     get(apiPath("/v1/graphs")).then(({ items }) => {
-      setGraphs(items);
-      const last = items.find(({ id }) => id === localStorage.getItem(LAST_GRAPH));
-      chooseGraph((chosen) => chosen ?? (last ?? items[0])?.id ?? null);
+      const offered = inOrder(items);
+      setGraphs(offered);
+      const last = offered.find(({ id }) => id === localStorage.getItem(LAST_GRAPH));
+      chooseGraph((chosen) => chosen ?? (last ?? firstOf(offered))?.id ?? null);
     }, fail);
   }, []);
   return { graphs, graphId, chooseGraph, rememberGraph: () => localStorage.setItem(LAST_GRAPH, graphId ?? "") };

@@ -1,6 +1,6 @@
 // Fields that filter a list.
 
-import { html, useEffect, useState, withValue } from "../html.js";
+import { html, useLayoutEffect, useState, withValue } from "../html.js";
 import { t } from "../languages.js";
 import { apiMoment, inputMoment } from "./form.js";
 
@@ -20,9 +20,9 @@ export function FilterFields({ filters, values, choose }) {
 
 /** @param {{filter: Filter, value: string, choose: (changes: Record<string, string>) => void}} props */
 function Control({ filter: { name, options, isTime, placeholder = t("any") }, value, choose }) {
-  // What is being typed stays while a live list is shown again.
+  // What is being typed stays while a live list is shown again. An effect after the paint could erase its beginning.
   const [text, setText] = useState(value);
-  useEffect(() => setText(value), [value]);
+  useLayoutEffect(() => setText(value), [value]);
   if (options) {
     return html`
       <select value=${value} onChange=${withValue((chosen) => choose({ [name]: chosen }))}>

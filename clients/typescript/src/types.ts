@@ -123,6 +123,7 @@ export interface ReceiptFilters extends RequestOptions {
   apiKeyId?: string;
   basis?: string;
   origin?: string;
+  cacheMiss?: string;
   from?: Date;
   to?: Date;
 }

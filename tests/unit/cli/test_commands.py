@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,37 @@ def test_every_command_that_prints_facts_prints_them_as_json() -> None:
     commands = dict(commands_of(typer.main.get_command(app)))
 
     assert {path for path, options in commands.items() if "--json" not in options} == PRINT_NO_FACTS
+
+
+_PRINTS_AT_ITS_END = """
+from app.cli.errors import Commands, run_commands
+
+commands = Commands()
+commands.command()(lambda: print("x"))
+run_commands(commands)
+"""
+
+
+@pytest.mark.parametrize("program", [["-m", "app", "--version"], ["-c", _PRINTS_AT_ITS_END]])
+def test_what_cannot_be_printed_is_an_error_in_our_words(program: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, *program], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+
+    assert done.returncode == 1
+    assert done.stderr == "What is printed or stored has no space: No space left on device.\n"
+
+
+def test_a_program_without_standard_output_prints_nothing() -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" -m app --version >&-', sys.executable],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

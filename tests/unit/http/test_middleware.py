@@ -1,3 +1,4 @@
+import json
 from types import SimpleNamespace
 
 import httpx
@@ -9,6 +10,7 @@ from app.errors import AppError, Gone, Unavailable
 from app.http.middleware import (
     REQUEST_ID,
     AsgiApp,
+    CompressedJson,
     HeadRequests,
     Message,
     Receive,
@@ -207,3 +209,56 @@ async def nothing() -> Message:
 def a_post(**headers: str) -> Scope:
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     return {"type": "http", "method": "POST", "path": "/", "headers": raw}
+
+
+LONG = json.dumps(["word"] * 20_000).encode()
+
+
+def answers_with(body: bytes, *, kind: str = "application/json", parts: int = 1, **headers: str) -> AsgiApp:
+    sent = {"content-type": kind, "content-length": str(len(body)), **headers}
+
+    async def answers(_scope: Scope, _receive: Receive, send: Send) -> None:
+        encoded = [(name.replace("_", "-").encode(), value.encode()) for name, value in sent.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": encoded})
+        size = len(body) // parts
+        pieces = [body[at : at + size] for at in range(0, len(body), size)]
+        for number, piece in enumerate(pieces, start=1):
+            await send({"type": "http.response.body", "body": piece, "more_body": number < len(pieces)})
+
+    return answers
+
+
+@pytest.mark.parametrize("body", [LONG[:2000], LONG], ids=["short", "long"])
+async def test_json_is_compressed(body: bytes) -> None:
+    async with client_of(CompressedJson(answers_with(body))) as client:
+        response = await client.get("/", headers={"Sec-Fetch-Site": "same-origin"})
+        plain = await client.get("/", headers={"Accept-Encoding": "identity"})
+
+    assert (response.content, plain.content) == (body, body)
+    assert response.headers["content-encoding"] == "gzip"
+    assert int(response.headers["content-length"]) < len(body) / 10
+    assert response.headers["vary"] == "Accept-Encoding"
+    assert "content-encoding" not in plain.headers
+
+
+@pytest.mark.parametrize(
+    ("app", "method", "site"),
+    [
+        (answers_with(LONG, kind="text/event-stream"), "GET", "same-origin"),
+        (answers_with(LONG, parts=2), "GET", "same-origin"),
+        (answers_with(LONG[:100]), "GET", "same-origin"),
+        (answers_with(LONG, content_encoding="br"), "GET", "same-origin"),
+        (answers_with(LONG), "POST", "same-origin"),
+        (answers_with(LONG), "GET", "same-site"),
+        (answers_with(LONG), "GET", "cross-site"),
+    ],
+    ids=["a stream", "in pieces", "short", "already", "of a POST", "of a subdomain", "of another site"],
+)
+async def test_what_is_not_compressed(app: AsgiApp, method: str, site: str) -> None:
+    sent: list[Message] = []
+    headers = [(b"accept-encoding", b"gzip"), (b"sec-fetch-site", site.encode())]
+
+    await CompressedJson(app)({"type": "http", "method": method, "headers": headers}, nothing, into(sent))
+
+    assert (b"content-encoding", b"gzip") not in sent[0]["headers"]
+    assert LONG.startswith(b"".join(message["body"] for message in sent[1:]))

@@ -5,15 +5,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from app.billing.chain.sums import repository
 from app.billing.chain.sums.records import BALANCE_COLUMNS, LedgerSums, WrongRollup
-from app.billing.chain.sums.repository import (
-    find_account_sums,
-    find_accounts_with_sums,
-    find_slice_end,
-    find_wrong_budgets,
-    find_wrong_rollups,
-    sum_ledger,
-)
 from app.platform.db import Database, Reader
 from app.platform.postgres.statements import plan_by_values
 
@@ -29,7 +22,7 @@ _BEGINNING = "-infinity"
 async def accounts_with_sums(database: Database) -> set[UUID]:
     """The accounts that any sum is stored for."""
     async with database.snapshot() as reader:
-        return await find_accounts_with_sums(reader)
+        return await repository.find_accounts_with_sums(reader)
 
 
 async def wrong_sums(
@@ -41,11 +34,11 @@ async def wrong_sums(
     """
     async with database.snapshot() as reader:
         await plan_by_values(reader)
-        recomputed = await sum_ledger(reader, account_id, limit=rows_per_slice)
-        recorded = await find_account_sums(reader, account_id)
+        recomputed = await repository.sum_ledger(reader, account_id, limit=rows_per_slice)
+        recorded = await repository.find_account_sums(reader, account_id)
         found = [*_wrong_account(recorded, recomputed)]
         rollups = 0
-        for wrong in await find_wrong_budgets(reader, account_id, limit=MOST_ROLLUPS):
+        for wrong in await repository.find_wrong_budgets(reader, account_id, limit=MOST_ROLLUPS):
             place = f"its spending of the budget {_text(wrong.budget_id)}, {_shown(wrong.value)}"
             found += _differences(place, wrong.recorded, wrong.recomputed)
         async for rollup in _wrong_rollups(reader, account_id, rows_per_slice):
@@ -74,12 +67,12 @@ def _wrong_account(recorded: Mapping[str, Any] | None, recomputed: LedgerSums) -
 async def _wrong_rollups(reader: Reader, account_id: UUID, rows_per_slice: int) -> AsyncIterator[WrongRollup]:
     start: str | None = _BEGINNING
     while start is not None:
-        end = await find_slice_end(reader, account_id, start, most=rows_per_slice)
+        end = await repository.find_slice_end(reader, account_id, start, most=rows_per_slice)
         # A slice that cannot advance, at the end of time, is the last one.
         end = None if end == start else end
         limit = MOST_ROLLUPS + 1
         for labelled in (False, True):
-            for rollup in await find_wrong_rollups(
+            for rollup in await repository.find_wrong_rollups(
                 reader, account_id, start=start, end=end, labelled=labelled, limit=limit
             ):
                 yield rollup

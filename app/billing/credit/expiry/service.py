@@ -3,14 +3,8 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from app.billing.credit.expiry import repository
 from app.billing.credit.expiry.records import GrantRests
-from app.billing.credit.expiry.repository import (
-    add_expiry,
-    find_accounts_with_due,
-    find_credit_entries,
-    find_due,
-    spent_since,
-)
 from app.billing.credit.records import CreditBalance
 from app.billing.credit.repository import find_balance, lock_balance
 from app.ids import AccountId
@@ -36,7 +30,7 @@ class CreditExpiry:
         """Enter what has expired."""
         now = self.clock.now()
         async with self.database.read() as reader:
-            accounts = await find_accounts_with_due(reader, now)
+            accounts = await repository.find_accounts_with_due(reader, now)
         for account_id in accounts:
             # Each in a transaction of its own: those that lock several accounts could deadlock.
             async with self.database.transaction() as tx:
@@ -45,13 +39,13 @@ class CreditExpiry:
 
 async def expire_due(tx: Transaction, account_id: AccountId, now: datetime) -> None:
     """Enter the expiries of an account that are due, before anything depends on its balance."""
-    if not await find_due(tx, account_id, now):
+    if not await repository.find_due(tx, account_id, now):
         return
     credit = await lock_balance(tx, account_id)
     balance = credit.balance
     for grant_id, rest in await _due_rests(tx, account_id, balance, now=now):
         balance -= rest
-        await add_expiry(tx, account_id, grant_id, -rest, balance=balance)
+        await repository.add_expiry(tx, account_id, grant_id, -rest, balance=balance)
 
 
 async def find_current_balance(reader: Reader, account_id: AccountId, now: datetime) -> CreditBalance:
@@ -65,12 +59,12 @@ async def _due_rests(
     reader: Reader, account_id: AccountId, balance: int, *, now: datetime
 ) -> list[tuple[int, int]]:
     """The grants that are due, and what was left of each when it expired."""
-    if not (due := await find_due(reader, account_id, now)):
+    if not (due := await repository.find_due(reader, account_id, now)):
         return []
-    rests, found = GrantRests(await find_credit_entries(reader, account_id)), []
+    rests, found = GrantRests(await repository.find_credit_entries(reader, account_id)), []
     for grant_id, expires_at in due:
         # What began later is in the balance already, and is not paid by this grant.
-        rests.move_to(balance + await spent_since(reader, account_id, expires_at))
+        rests.move_to(balance + await repository.spent_since(reader, account_id, expires_at))
         rest = rests.end(grant_id)
         balance -= rest
         found.append((grant_id, rest))

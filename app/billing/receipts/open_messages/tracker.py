@@ -1,4 +1,4 @@
-"""OpenMessages: the messages in progress of this process, and which of them are due to be written."""
+"""OpenMessages: which messages in progress of this process are due to be written; in memory, no SQL."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -11,22 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from app.billing.reconciliation.records import (
-    MINUTE,
-    NOTHING,
-    Counts,
-    Dimensions,
-    RecordedUsage,
-    ReportedUsage,
-    minus,
-    plus,
-    total,
-)
+from app.billing.reconciliation import records
 
 Moment = Literal["began", "ended"]
 """The moment of a message that the provider's buckets follow."""
 
-Series = Mapping[datetime, Counts]
+Series = Mapping[datetime, records.Counts]
 """Differences by minute, reported minus recorded; only those that are not zero."""
 
 REACH = timedelta(minutes=10)
@@ -46,7 +36,7 @@ class Entry:
     start: datetime
     end: datetime
     """The start of its last minute."""
-    counts: Counts
+    counts: records.Counts
     is_dense: bool = False
     """Too many minutes differ to locate anything: messages are under way at each of their borders, and those
     at the first and the last border are part of the counts."""
@@ -63,24 +53,28 @@ class Aligned:
 
 
 def differences(
-    reported: Sequence[ReportedUsage], recorded: Sequence[RecordedUsage], *, moment: Moment
-) -> dict[Dimensions, dict[datetime, Counts]]:
+    reported: Sequence[records.ReportedUsage], recorded: Sequence[records.RecordedUsage], *, moment: Moment
+) -> dict[records.Dimensions, dict[datetime, records.Counts]]:
     """What differs, by dimensions and minute."""
-    sums: dict[Dimensions, dict[datetime, Counts]] = defaultdict(lambda: defaultdict(lambda: NOTHING))
+    sums: dict[records.Dimensions, dict[datetime, records.Counts]] = defaultdict(
+        lambda: defaultdict(lambda: records.NOTHING)
+    )
     for row in reported:
-        sums[row.dimensions][row.at] = plus(sums[row.dimensions][row.at], row.counts)
+        sums[row.dimensions][row.at] = records.plus(sums[row.dimensions][row.at], row.counts)
     for receipt in recorded:
         if not receipt.refused:
             minutes, at = sums[receipt.dimensions], getattr(receipt, moment)
-            minutes[at] = minus(minutes[at], receipt.counts)
+            minutes[at] = records.minus(minutes[at], receipt.counts)
     found = {
-        key: {at: counts for at, counts in minutes.items() if counts != NOTHING}
+        key: {at: counts for at, counts in minutes.items() if counts != records.NOTHING}
         for key, minutes in sums.items()
     }
     return {key: minutes for key, minutes in found.items() if minutes}
 
 
-def best_moment(reported: Sequence[ReportedUsage], recorded: Sequence[RecordedUsage]) -> Moment:
+def best_moment(
+    reported: Sequence[records.ReportedUsage], recorded: Sequence[records.RecordedUsage]
+) -> Moment:
     """The moment that the provider's buckets seem to follow: the one with fewer differences."""
 
     def differing(moment: Moment) -> int:
@@ -116,7 +110,7 @@ def _without_pairs(cluster: list[Entry], shifted: list[Entry]) -> list[Entry]:
     """Without pairs of minutes that are each other's opposite."""
     open_: list[Entry] = []
     for entry in cluster:
-        opposite = minus(NOTHING, entry.counts)
+        opposite = records.minus(records.NOTHING, entry.counts)
         match = next(
             (each for each in open_ if each.counts == opposite and entry.start - each.start <= REACH), None
         )
@@ -131,10 +125,10 @@ def _without_pairs(cluster: list[Entry], shifted: list[Entry]) -> list[Entry]:
 def _without_zero_sums(entries: list[Entry], shifted: list[Entry]) -> list[Entry]:
     """Without runs of consecutive minutes that add up to nothing."""
     left: list[Entry] = []
-    sums = [NOTHING]
+    sums = [records.NOTHING]
     """The sum before each entry of `left`, and after the last."""
     for entry in entries:
-        after = plus(sums[-1], entry.counts)
+        after = records.plus(sums[-1], entry.counts)
         first = next((index for index, each in enumerate(sums) if each == after), None)
         if first is not None and entry.start - [*left, entry][first].start <= LONGEST_RUN:
             run = [*left[first:], entry]
@@ -148,10 +142,10 @@ def _without_zero_sums(entries: list[Entry], shifted: list[Entry]) -> list[Entry
 
 def _located(entries: list[Entry], shifted: list[Entry]) -> list[Entry]:
     """What remains of a cluster: in the one minute that it equals, else in all of them."""
-    rest = total([each.counts for each in entries])
+    rest = records.total([each.counts for each in entries])
     if len(entries) > FEW:
         return [replace(_span(entries, rest), is_dense=True)]
-    if rest == NOTHING:
+    if rest == records.NOTHING:
         # Opposite differences that are too far apart to be the same messages.
         return entries
     exact = next((each for each in entries if each.counts == rest), None)
@@ -163,14 +157,14 @@ def _located(entries: list[Entry], shifted: list[Entry]) -> list[Entry]:
     return [exact]
 
 
-def _span(entries: Sequence[Entry], counts: Counts) -> Entry:
+def _span(entries: Sequence[Entry], counts: records.Counts) -> Entry:
     return Entry(min(each.start for each in entries), max(each.end for each in entries), counts)
 
 
-def _positive(counts: Counts) -> Counts:
-    return counts if sum(counts) > 0 else minus(NOTHING, counts)
+def _positive(counts: records.Counts) -> records.Counts:
+    return counts if sum(counts) > 0 else records.minus(records.NOTHING, counts)
 
 
 def end_of(entry: Entry) -> datetime:
     """The exclusive end of an entry."""
-    return entry.end + MINUTE
+    return entry.end + records.MINUTE

@@ -7,22 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
+from app.billing.reconciliation import records
 from app.billing.reconciliation.comparing.alignment import REACH, Entry, end_of
-from app.billing.reconciliation.records import (
-    KINDS,
-    Books,
-    Cause,
-    Counts,
-    Dimensions,
-    RecordedUsage,
-    ReportedRequests,
-    Window,
-    minus,
-    total,
-)
 from app.ids import AccountId
 
-_OUTPUT = KINDS.index("output")
+_OUTPUT = records.KINDS.index("output")
 _SMALL = 256
 """Tokens that an estimate may be wrong by, however small it is."""
 
@@ -42,7 +31,7 @@ class TimeIndex(Generic[Row]):
         for placed in self._rows.values():
             placed.sort(key=_time_of)
 
-    def near(self, model: str | None, window: Window) -> list[Row]:
+    def near(self, model: str | None, window: records.Window) -> list[Row]:
         """The rows of a model in a window."""
         placed = self._rows.get(model, [])
         first = bisect_left(placed, window.start, key=_time_of)
@@ -57,7 +46,7 @@ def _time_of(placed: tuple[datetime, object]) -> datetime:
 class IndexedBooks:
     """Books whose rows are found by model and time."""
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: records.Books) -> None:
         self.profiles = books.profiles
         self.recorded = TimeIndex(books.recorded, lambda row: (row.dimensions.model, row.began))
         self.calls = TimeIndex(books.calls, lambda row: (row.model, row.at))
@@ -76,18 +65,18 @@ class Evidence:
     """Requests that the provider reports; None if it does not report any."""
     calls: int | None
     """Calls that left through the gateway and were not refused; None if they were not counted then."""
-    estimates: Sequence[RecordedUsage] = ()
+    estimates: Sequence[records.RecordedUsage] = ()
     """Receipts whose numbers are estimates."""
-    refused: Sequence[Counts] = ()
+    refused: Sequence[records.Counts] = ()
     """Messages that the provider refused, and that are not charged."""
-    unbilled: Sequence[Counts] = ()
+    unbilled: Sequence[records.Counts] = ()
     account_id: AccountId | None = None
     """The account whose user profile has exactly this difference."""
 
     @classmethod
-    def of(cls, books: "IndexedBooks", dimensions: Dimensions, entry: Entry) -> "Evidence":
+    def of(cls, books: "IndexedBooks", dimensions: records.Dimensions, entry: Entry) -> "Evidence":
         """Collect what the books have about a difference."""
-        near = Window(entry.start, end_of(entry)).widened(REACH)
+        near = records.Window(entry.start, end_of(entry)).widened(REACH)
         model = dimensions.model
         receipts = books.recorded.near(model, near)
         calls = books.calls.near(model, near)
@@ -114,12 +103,12 @@ class Evidence:
         return {name: value for name, value in known.items() if value is not None}
 
 
-def find_cause(counts: Counts, evidence: Evidence) -> Cause:
+def find_cause(counts: records.Counts, evidence: Evidence) -> records.Cause:
     """The cause of a difference of these counts, reported minus recorded."""
     return _explanation(counts, evidence) or _fault(counts, evidence)
 
 
-def _explanation(counts: Counts, evidence: Evidence) -> Cause | None:
+def _explanation(counts: records.Counts, evidence: Evidence) -> records.Cause | None:
     if _is_sum_of(counts, evidence.refused):
         return "refused"
     if _is_sum_of(counts, evidence.unbilled):
@@ -127,7 +116,7 @@ def _explanation(counts: Counts, evidence: Evidence) -> Cause | None:
     return "estimated" if _is_estimate(counts, evidence) else None
 
 
-def _fault(counts: Counts, evidence: Evidence) -> Cause:
+def _fault(counts: records.Counts, evidence: Evidence) -> records.Cause:
     if max(counts) <= 0:
         return "not_reported"
     if min(counts) < 0 or evidence.surplus == 0:
@@ -137,11 +126,11 @@ def _fault(counts: Counts, evidence: Evidence) -> Cause:
     return "lost_receipt" if evidence.calls > evidence.receipts else "unknown_caller"
 
 
-def _is_sum_of(counts: Counts, known: Sequence[Counts]) -> bool:
-    return counts in known or (len(known) > 1 and counts == total(known))
+def _is_sum_of(counts: records.Counts, known: Sequence[records.Counts]) -> bool:
+    return counts in known or (len(known) > 1 and counts == records.total(known))
 
 
-def _is_estimate(counts: Counts, evidence: Evidence) -> bool:
+def _is_estimate(counts: records.Counts, evidence: Evidence) -> bool:
     """Whether estimated numbers explain the difference: their kinds, and not much more than themselves."""
     if not evidence.estimates:
         return False
@@ -156,28 +145,28 @@ def _is_estimate(counts: Counts, evidence: Evidence) -> bool:
     return sum(map(abs, counts)) <= max(_SMALL, estimated)
 
 
-def _estimated(receipts: RecordedUsage) -> Counts:
+def _estimated(receipts: records.RecordedUsage) -> records.Counts:
     if receipts.unanswered:
         return receipts.counts
     return tuple(count if kind == _OUTPUT else 0 for kind, count in enumerate(receipts.counts))
 
 
-def _is_estimate_of(receipts: RecordedUsage, dimensions: Dimensions) -> bool:
+def _is_estimate_of(receipts: records.RecordedUsage, dimensions: records.Dimensions) -> bool:
     # Of a prompt that was never answered, only the model is known.
     return receipts.unanswered or (receipts.estimated_output and receipts.dimensions == dimensions)
 
 
 def _account(
     profiles: Mapping[str, AccountId],
-    rows: Sequence[ReportedRequests],
-    receipts: Sequence[RecordedUsage],
+    rows: Sequence[records.ReportedRequests],
+    receipts: Sequence[records.RecordedUsage],
     *,
-    counts: Counts,
+    counts: records.Counts,
 ) -> AccountId | None:
     found = []
     for profile, account_id in profiles.items():
-        reported = total([row.counts for row in rows if row.profile_id == profile])
-        recorded = total([each.counts for each in receipts if each.account_id == account_id])
-        if minus(reported, recorded) == counts:
+        reported = records.total([row.counts for row in rows if row.profile_id == profile])
+        recorded = records.total([each.counts for each in receipts if each.account_id == account_id])
+        if records.minus(reported, recorded) == counts:
             found.append(account_id)
     return found[0] if len(found) == 1 else None

@@ -10,14 +10,7 @@ from app.billing.prices.model_price import PROMPT_KINDS, ModelPrice
 from app.billing.prices.price_list import NO_VERSION, PriceList, rounded
 from app.billing.prices.quote import plain
 from app.billing.prices.usage_reading import DIMENSIONS
-from app.billing.reconciliation.records import (
-    KINDS,
-    LONG_CONTEXT,
-    LONG_PROMPT,
-    Counts,
-    Dimensions,
-    RecordedUsage,
-)
+from app.billing.reconciliation import records
 
 _SEARCHES = "web_search_requests"
 
@@ -34,7 +27,7 @@ class PricedDifference:
 class UnitPrices:
     """The price of one token or search, with the factors of its dimensions."""
 
-    def __init__(self, prices: PriceList, recorded: Iterable[RecordedUsage] = ()) -> None:
+    def __init__(self, prices: PriceList, recorded: Iterable[records.RecordedUsage] = ()) -> None:
         """`recorded` shows by which names models are served: an operator may price a dated name alone."""
         self._prices = prices
         names: dict[str, Counter[tuple[str, str | None]]] = {}
@@ -43,21 +36,21 @@ class UnitPrices:
             served[each.served_model, each.requested_model] += each.receipts
         self._names = {model: served.most_common(1)[0][0] for model, served in names.items()}
 
-    def unit(self, dimensions: Dimensions, kind: str, *, at: datetime) -> Decimal | None:
+    def unit(self, dimensions: records.Dimensions, kind: str, *, at: datetime) -> Decimal | None:
         """Dollars per token or search; None if there is no such price."""
         price = self._price_of(dimensions, at=at)
         return None if price is None else _unit(price, dimensions, kind)
 
-    def version(self, dimensions: Dimensions, *, at: datetime) -> str:
+    def version(self, dimensions: records.Dimensions, *, at: datetime) -> str:
         """The price list that a price is from."""
         price = self._price_of(dimensions, at=at)
         return NO_VERSION if price is None else price.version
 
-    def cost(self, dimensions: Dimensions, counts: Counts, *, at: datetime) -> Decimal | None:
+    def cost(self, dimensions: records.Dimensions, counts: records.Counts, *, at: datetime) -> Decimal | None:
         """The cost of these counts; None if one of them has no price."""
         return _cost(self._price_of(dimensions, at=at), dimensions, counts)
 
-    def cost_of_receipts(self, receipts: RecordedUsage) -> Decimal | None:
+    def cost_of_receipts(self, receipts: records.RecordedUsage) -> Decimal | None:
         """What these receipts should have charged; None if that cannot be known from their sums."""
         if receipts.refused:
             return Decimal(0)
@@ -68,11 +61,13 @@ class UnitPrices:
             return None
         return _cost(price, receipts.dimensions, receipts.counts)
 
-    def difference(self, dimensions: Dimensions, counts: Counts, *, at: datetime) -> PricedDifference:
+    def difference(
+        self, dimensions: records.Dimensions, counts: records.Counts, *, at: datetime
+    ) -> PricedDifference:
         """A signed difference with one line per kind."""
         amount: Decimal | None = Decimal(0)
         lines: list[Mapping[str, str]] = []
-        for kind, quantity in zip(KINDS, counts, strict=True):
+        for kind, quantity in zip(records.KINDS, counts, strict=True):
             if quantity:
                 unit = self.unit(dimensions, kind, at=at)
                 cost = None if unit is None else quantity * unit
@@ -80,14 +75,14 @@ class UnitPrices:
                 lines.append(_line(kind, quantity, unit, cost))
         return PricedDifference(None if amount is None else rounded(amount), lines)
 
-    def _price_of(self, dimensions: Dimensions, *, at: datetime) -> ModelPrice | None:
+    def _price_of(self, dimensions: records.Dimensions, *, at: datetime) -> ModelPrice | None:
         served, requested = self._names.get(dimensions.model, (dimensions.model, None))
         return self._prices.find_price(served, at=at, requested=requested)
 
 
-def _cost(price: ModelPrice | None, dimensions: Dimensions, counts: Counts) -> Decimal | None:
+def _cost(price: ModelPrice | None, dimensions: records.Dimensions, counts: records.Counts) -> Decimal | None:
     cost = Decimal(0)
-    for kind, quantity in zip(KINDS, counts, strict=True):
+    for kind, quantity in zip(records.KINDS, counts, strict=True):
         if quantity:
             unit = None if price is None else _unit(price, dimensions, kind)
             if unit is None:
@@ -96,10 +91,10 @@ def _cost(price: ModelPrice | None, dimensions: Dimensions, counts: Counts) -> D
     return cost
 
 
-def _unit(price: ModelPrice, dimensions: Dimensions, kind: str) -> Decimal | None:
+def _unit(price: ModelPrice, dimensions: records.Dimensions, kind: str) -> Decimal | None:
     if kind == _SEARCHES:
         return price.web_search
-    prompt = LONG_PROMPT + 1 if dimensions.context_window == LONG_CONTEXT else 0
+    prompt = records.LONG_PROMPT + 1 if dimensions.context_window == records.LONG_CONTEXT else 0
     unit = price.rate(kind).per_token(prompt)
     for name in DIMENSIONS:
         factor = price.factor(name, getattr(dimensions, name))
@@ -112,7 +107,7 @@ def _unit(price: ModelPrice, dimensions: Dimensions, kind: str) -> Decimal | Non
 def _has_usual_tiers(price: ModelPrice) -> bool:
     """Whether the price of a long prompt begins where the provider's report draws the line."""
     rates = [price.rate(kind) for kind in (*PROMPT_KINDS, "output")]
-    return all(above == LONG_PROMPT for rate in rates for above, _ in rate.tiers)
+    return all(above == records.LONG_PROMPT for rate in rates for above, _ in rate.tiers)
 
 
 def _line(kind: str, quantity: int, unit: Decimal | None, cost: Decimal | None) -> dict[str, str]:

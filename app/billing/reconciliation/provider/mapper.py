@@ -9,15 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from app.billing.reconciliation.records import (
-    KINDS,
-    Counts,
-    Dimensions,
-    ListedCost,
-    ReportedRequests,
-    ReportedUsage,
-    normal_dimensions,
-)
+from app.billing.reconciliation import records
 from app.storable import identifier
 
 MOST_COUNT = 10**15
@@ -37,18 +29,18 @@ class ReportUnreadable(ValueError):
     """A report has a form that is not known; the text names the field, never its value."""
 
 
-def usage_rows(bucket: Any) -> Iterator[ReportedUsage]:
+def usage_rows(bucket: Any) -> Iterator[records.ReportedUsage]:
     """The rows of a bucket of `usage_report/messages`."""
     at = moment_of(bucket, "starting_at")
     for row in _list(bucket, "results"):
-        yield ReportedUsage(at, _id(row, "api_key_id"), dimensions_of(row), counts_of(row))
+        yield records.ReportedUsage(at, _id(row, "api_key_id"), dimensions_of(row), counts_of(row))
 
 
-def request_row(row: Any) -> ReportedRequests:
+def request_row(row: Any) -> records.ReportedRequests:
     """A row of `analytics/usage`, grouped by key, model and user profile."""
     group, usage = _object(row, "group"), _object(row, "usage")
     requests = usage.get("requests")
-    return ReportedRequests(
+    return records.ReportedRequests(
         at=moment_of(row, "starting_at"),
         api_key_id=_id(group, "api_key_id"),
         model=dimensions_of(group).model,
@@ -58,34 +50,34 @@ def request_row(row: Any) -> ReportedRequests:
     )
 
 
-def analytics_usage(row: Any) -> ReportedUsage:
+def analytics_usage(row: Any) -> records.ReportedUsage:
     """A row of `analytics/usage`, grouped by what prices depend on."""
     at, group = moment_of(row, "starting_at"), _object(row, "group")
-    return ReportedUsage(at, None, dimensions_of(group), counts_of(_object(row, "usage")))
+    return records.ReportedUsage(at, None, dimensions_of(group), counts_of(_object(row, "usage")))
 
 
-def analytics_cost(row: Any) -> ListedCost | None:
+def analytics_cost(row: Any) -> records.ListedCost | None:
     """A row of `analytics/cost` by token type, without its tokens; None for what has no such price."""
     group, cost = _object(row, "group"), _object(row, "cost")
     kind = _kind_of(group)
     if kind is None:
         return None
     at, ends_at = moment_of(row, "starting_at"), moment_of(row, "ending_at")
-    return ListedCost(at, ends_at, dimensions_of(group), kind, 0, *_cents(cost, "list_amount"))
+    return records.ListedCost(at, ends_at, dimensions_of(group), kind, 0, *_cents(cost, "list_amount"))
 
 
-def cost_report_rows(bucket: Any) -> Iterator[ListedCost]:
+def cost_report_rows(bucket: Any) -> Iterator[records.ListedCost]:
     """The rows of a day of `cost_report`, grouped by description; without their tokens."""
     at, ends_at = moment_of(bucket, "starting_at"), moment_of(bucket, "ending_at")
     for row in _list(bucket, "results"):
         kind = _kind_of(row)
         if kind is not None:
-            yield ListedCost(at, ends_at, dimensions_of(row), kind, 0, *_cents(row, "amount"))
+            yield records.ListedCost(at, ends_at, dimensions_of(row), kind, 0, *_cents(row, "amount"))
 
 
-def dimensions_of(row: Any) -> Dimensions:
+def dimensions_of(row: Any) -> records.Dimensions:
     """The dimensions of a row; what it does not have is the usual value."""
-    return normal_dimensions(
+    return records.normal_dimensions(
         _text(row, "model"),
         inference_geo=_text(row, "inference_geo"),
         service_tier=_text(row, "service_tier"),
@@ -94,7 +86,7 @@ def dimensions_of(row: Any) -> Dimensions:
     )
 
 
-def counts_of(row: Any) -> Counts:
+def counts_of(row: Any) -> records.Counts:
     """Tokens and searches of a row."""
     written = row.get("cache_creation")
     searches = row.get("server_tool_use")
@@ -106,7 +98,7 @@ def counts_of(row: Any) -> Counts:
         "cache_write_1h": _count(written, "ephemeral_1h_input_tokens") if written is not None else 0,
         "web_search_requests": _count(searches, "web_search_requests") if searches is not None else 0,
     }
-    return tuple(found[kind] for kind in KINDS)
+    return tuple(found[kind] for kind in records.KINDS)
 
 
 def moment_of(row: Any, name: str) -> datetime:

@@ -13,30 +13,8 @@ from typing import Any, Self
 import httpx2
 import structlog
 
-from app.billing.reconciliation.provider.mapper import (
-    ReportUnreadable,
-    analytics_cost,
-    analytics_usage,
-    cost_report_rows,
-    moment_of,
-    request_row,
-    usage_rows,
-)
-from app.billing.reconciliation.records import (
-    DAY,
-    HOUR,
-    KINDS,
-    MINUTE,
-    NOTHING,
-    Counts,
-    Dimensions,
-    ListedCost,
-    ReportedRequests,
-    ReportedUsage,
-    Window,
-    floor_to,
-    plus,
-)
+from app.billing.reconciliation import records
+from app.billing.reconciliation.provider import mapper
 from app.errors import Unavailable
 from app.platform.hops import reason_of
 from app.platform.network import DIRECT, Network
@@ -57,7 +35,7 @@ _ANALYTICS_BETA = "analytics-usage-cost-2026-08-24"
 _USAGE_GROUPS = ("api_key_id", "model", "inference_geo", "service_tier", "speed", "context_window")
 _REQUEST_GROUPS = ("api_key_id", "model", "user_profile_id")
 _PRICE_GROUPS = ("model", "inference_geo", "service_tier", "speed", "context_window")
-_WIDTHS = {MINUTE: ("1m", 1440), HOUR: ("1h", 168), DAY: ("1d", 31)}
+_WIDTHS = {records.MINUTE: ("1m", 1440), records.HOUR: ("1h", 168), records.DAY: ("1d", 31)}
 """The names of bucket widths, and how many buckets a page may have."""
 _ROWS_PER_PAGE = 1000
 
@@ -120,40 +98,40 @@ class ProviderReports(HttpSender):
 
     async def check(self) -> None:
         """Read a minute of the usage report, the smallest request that proves the key."""
-        end = floor_to(datetime.now(UTC), MINUTE)
-        query = [*_span(Window(end - MINUTE, end)), ("bucket_width", "1m"), ("limit", "1")]
+        end = records.floor_to(datetime.now(UTC), records.MINUTE)
+        query = [*_span(records.Window(end - records.MINUTE, end)), ("bucket_width", "1m"), ("limit", "1")]
         _data(await self._get(USAGE_REPORT, [*query, *_grouped(("model",))]))
 
-    async def usage(self, window: Window) -> list[ReportedUsage]:
+    async def usage(self, window: records.Window) -> list[records.ReportedUsage]:
         """Tokens by minute, key and everything that prices depend on."""
         buckets = self._report(USAGE_REPORT, window, width="1m", groups=_USAGE_GROUPS)
-        rows = [row async for bucket in buckets for row in _read(usage_rows, bucket)]
+        rows = [row async for bucket in buckets for row in _read(mapper.usage_rows, bucket)]
         return _all_within(window, rows)
 
-    async def requests(self, window: Window) -> list[ReportedRequests]:
+    async def requests(self, window: records.Window) -> list[records.ReportedRequests]:
         """Requests by minute, key, model and user profile; raises `ReportNotOffered`."""
         rows = self._analytics(ANALYTICS_USAGE, window, width="1m", groups=_REQUEST_GROUPS)
-        return _all_within(window, [_only(request_row, row) async for row in rows])
+        return _all_within(window, [_only(mapper.request_row, row) async for row in rows])
 
-    async def list_prices(self, window: Window) -> list[ListedCost]:
+    async def list_prices(self, window: records.Window) -> list[records.ListedCost]:
         """List prices and tokens by hour and kind; raises `ReportNotOffered`."""
         rows = self._analytics(ANALYTICS_USAGE, window, width="1h", groups=_PRICE_GROUPS)
-        used = [_only(analytics_usage, row) async for row in rows]
+        used = [_only(mapper.analytics_usage, row) async for row in rows]
         groups = (*_PRICE_GROUPS, "cost_type", "token_type")
         costs = [
-            _only(analytics_cost, row)
+            _only(mapper.analytics_cost, row)
             async for row in self._analytics(ANALYTICS_COST, window, width="1h", groups=groups)
         ]
         return _with_tokens([cost for cost in costs if cost is not None], used)
 
-    async def daily_costs(self, window: Window) -> list[ListedCost]:
+    async def daily_costs(self, window: records.Window) -> list[records.ListedCost]:
         """What was charged for the whole days of a window, with their tokens; by day and kind."""
         days = self._report(USAGE_REPORT, window, width="1d", groups=_PRICE_GROUPS)
-        used = [row async for day in days for row in _read(usage_rows, day)]
+        used = [row async for day in days for row in _read(mapper.usage_rows, day)]
         costs = [
             cost
             async for bucket in self._report(COST_REPORT, window, width="1d", groups=("description",))
-            for cost in _read(cost_report_rows, bucket)
+            for cost in _read(mapper.cost_report_rows, bucket)
         ]
         return _with_tokens(costs, used)
 
@@ -172,7 +150,7 @@ class ProviderReports(HttpSender):
         return found
 
     async def _report(
-        self, path: str, window: Window, *, width: str, groups: Sequence[str]
+        self, path: str, window: records.Window, *, width: str, groups: Sequence[str]
     ) -> AsyncIterator[dict[str, Any]]:
         """The buckets of a report, each once."""
         limit, known = dict(_WIDTHS.values())[width], set[datetime]()
@@ -181,14 +159,14 @@ class ProviderReports(HttpSender):
             [*_span(window), ("bucket_width", width), ("limit", str(limit)), *_grouped(groups)],
             beta=_SPEED_BETA if "speed" in groups else None,
         ):
-            at = _only(lambda each: moment_of(each, "starting_at"), bucket)
+            at = _only(lambda each: mapper.moment_of(each, "starting_at"), bucket)
             if at in known:
                 raise _unreadable(path, "starting_at")
             known.add(at)
             yield bucket
 
     def _analytics(
-        self, path: str, window: Window, *, width: str, groups: Sequence[str]
+        self, path: str, window: records.Window, *, width: str, groups: Sequence[str]
     ) -> AsyncIterator[dict[str, Any]]:
         query = [*_span(window), ("time_bucket_width", width), ("limit", str(_ROWS_PER_PAGE))]
         return self._pages(
@@ -258,7 +236,7 @@ class ProviderReports(HttpSender):
 def _read(rows: Any, bucket: dict[str, Any]) -> list[Any]:
     try:
         return list(rows(bucket))
-    except ReportUnreadable as error:
+    except mapper.ReportUnreadable as error:
         raise _unreadable("report", str(error)) from error
 
 
@@ -266,7 +244,7 @@ def _only(row_of: Any, row: dict[str, Any]) -> Any:
     return _read(lambda each: [row_of(each)], row)[0]
 
 
-def _all_within(window: Window, rows: list[Any]) -> list[Any]:
+def _all_within(window: records.Window, rows: list[Any]) -> list[Any]:
     if not all(window.start <= row.at < window.end for row in rows):
         raise _unreadable("report", "starting_at")
     return rows
@@ -293,7 +271,7 @@ def _data(page: Mapping[str, Any]) -> list[dict[str, Any]]:
     return data
 
 
-def _span(window: Window) -> list[tuple[str, str]]:
+def _span(window: records.Window) -> list[tuple[str, str]]:
     return [("starting_at", _rfc3339(window.start)), ("ending_at", _rfc3339(window.end))]
 
 
@@ -305,12 +283,17 @@ def _grouped(groups: Sequence[str]) -> list[tuple[str, str]]:
     return [("group_by[]", group) for group in groups]
 
 
-def _with_tokens(costs: Sequence[ListedCost], used: Sequence[ReportedUsage]) -> list[ListedCost]:
+def _with_tokens(
+    costs: Sequence[records.ListedCost], used: Sequence[records.ReportedUsage]
+) -> list[records.ListedCost]:
     """The same costs with the tokens or searches of their kinds."""
-    counted: dict[tuple[datetime, Dimensions], Counts] = defaultdict(lambda: NOTHING)
+    counted: dict[tuple[datetime, records.Dimensions], records.Counts] = defaultdict(lambda: records.NOTHING)
     for row in used:
-        counted[row.at, row.dimensions] = plus(counted[row.at, row.dimensions], row.counts)
-    return [replace(cost, tokens=counted[cost.at, cost.dimensions][KINDS.index(cost.kind)]) for cost in costs]
+        counted[row.at, row.dimensions] = records.plus(counted[row.at, row.dimensions], row.counts)
+    return [
+        replace(cost, tokens=counted[cost.at, cost.dimensions][records.KINDS.index(cost.kind)])
+        for cost in costs
+    ]
 
 
 def _fits(hint: Any, secret: str) -> bool:

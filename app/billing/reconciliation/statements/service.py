@@ -7,18 +7,12 @@ from datetime import UTC, datetime
 from app.billing.reconciliation.comparing.price_audit import merged
 from app.billing.reconciliation.records import Difference, Window
 from app.billing.reconciliation.repository import find_differences, find_price_differences
+from app.billing.reconciliation.statements import repository
 from app.billing.reconciliation.statements.records import (
     OperatorStatement,
     OrganizationStatement,
     ReconciliationStatement,
     RunStatement,
-)
-from app.billing.reconciliation.statements.repository import (
-    find_compared_until,
-    find_problem,
-    sum_account,
-    sum_models,
-    sum_run,
 )
 from app.billing.reports.service import check_window
 from app.ids import AccountId, RunKey
@@ -48,8 +42,8 @@ class ReconciliationStatements:
         async with self._database.snapshot() as reader:
             own = await find_differences(reader, window, newest, explained=False, account_id=account_id)
             return ReconciliationStatement(
-                compared_until=await find_compared_until(reader),
-                account=await sum_account(reader, account_id, window),
+                compared_until=await repository.find_compared_until(reader),
+                account=await repository.sum_account(reader, account_id, window),
                 differences=_without_evidence(own),
                 organization=await _organization(reader, window) if as_operator else None,
             )
@@ -59,8 +53,8 @@ class ReconciliationStatements:
         async with self._database.snapshot() as reader:
             found = await find_differences(reader, _window(None, None), PageRequest(_NEWEST), run=run)
             return RunStatement(
-                compared_until=await find_compared_until(reader),
-                run=await sum_run(reader, run),
+                compared_until=await repository.find_compared_until(reader),
+                run=await repository.sum_run(reader, run),
                 differences=_without_evidence(found),
             )
 
@@ -68,7 +62,8 @@ class ReconciliationStatements:
         """The statement of the organization until now."""
         async with self._database.snapshot() as reader:
             return OperatorStatement(
-                await find_compared_until(reader), await _organization(reader, _window(since, None))
+                await repository.find_compared_until(reader),
+                await _organization(reader, _window(since, None)),
             )
 
     async def differences(
@@ -93,10 +88,10 @@ def _without_evidence(found: Sequence[Difference]) -> list[Difference]:
 async def _organization(reader: Snapshot, window: Window) -> OrganizationStatement:
     found = await find_differences(reader, window, PageRequest(_NEWEST), explained=False)
     return OrganizationStatement(
-        models=await sum_models(reader, window),
+        models=await repository.sum_models(reader, window),
         unexplained=found[:_NEWEST],
         prices=merged(await find_price_differences(reader, window, limit=_WRONG_PRICES)),
-        problem=await find_problem(reader),
+        problem=await repository.find_problem(reader),
     )
 
 

@@ -17,16 +17,9 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, null
 from typing import Any
 
 import anyio
+import claude_agent_sdk as sdk
 import psutil
 import structlog
-from claude_agent_sdk import (
-    ClaudeSDKClient,
-    ClaudeSDKError,
-    Message,
-    MirrorErrorMessage,
-    ResultMessage,
-    SystemMessage,
-)
 
 from app.executors.claude_agent.options.long_context import with_provider_names
 from app.executors.claude_agent.process.cli_run import CliRun, UserContent, line_of
@@ -58,7 +51,7 @@ class CliProcess:
 
     def __init__(
         self,
-        client: ClaudeSDKClient,
+        client: sdk.ClaudeSDKClient,
         directory: RunDirectory,
         *,
         stderr: StderrTail | None = None,
@@ -216,7 +209,7 @@ class CliProcess:
         else:
             self.send(str(new_uuid()), prompt)
 
-    async def messages(self) -> AsyncIterator[Message]:
+    async def messages(self) -> AsyncIterator[sdk.Message]:
         """Every message of the CLI for the current run, up to its last result. Raises `CliFailed`."""
         try:
             async for message in self._run.messages():
@@ -291,18 +284,18 @@ class CliProcess:
         if not self._stopping:
             raise OutputEnded(OutputEnded.__doc__ or "")
 
-    def _process(self, message: Message) -> bool:
+    def _process(self, message: sdk.Message) -> bool:
         """Update the state and buffer the message; returns whether the process has served its last run."""
         run = self._run
-        self._mirror_failed |= isinstance(message, MirrorErrorMessage)
+        self._mirror_failed |= isinstance(message, sdk.MirrorErrorMessage)
         if run.finished.is_set():
             # Between runs nothing was requested, so nothing may be answered.
-            self._disturbed |= not isinstance(message, SystemMessage)
+            self._disturbed |= not isinstance(message, sdk.SystemMessage)
             return False
         if not run.receive(message) and not self.killed:
             log.error("cli.buffer_full")
             self.kill()
-        if not isinstance(message, ResultMessage):
+        if not isinstance(message, sdk.ResultMessage):
             return False
         self._usage = message.model_usage or self._usage
         if (run.keeps_open or run.pending.any_pending) and not self._stopping:
@@ -351,7 +344,7 @@ class CliProcess:
             while True:
                 await self._write(await run.next_prompt())
                 run.prompted.set()
-        except ClaudeSDKError:
+        except sdk.ClaudeSDKError:
             # The CLI has died: `messages` raises that.
             return
         except Exception as error:  # noqa: BLE001 - `messages` raises it, whatever it is
@@ -379,7 +372,7 @@ class CliProcess:
                     # The CLI was idle, and ignored an interrupt that overtook the prompt: repeat it.
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(ended.wait(), self._interrupt_retry_s)
-        except (TimeoutError, ClaudeSDKError) as error:
+        except (TimeoutError, sdk.ClaudeSDKError) as error:
             log.warning("cli.interrupt_failed", error=type(error).__name__)
             self.kill()
 
@@ -390,7 +383,7 @@ class CliProcess:
         self._spawned.note()
         try:
             await self._client.disconnect()
-        except ClaudeSDKError as error:
+        except sdk.ClaudeSDKError as error:
             log.warning("cli.disconnect_failed", error=type(error).__name__)
         finally:
             await self._spawned.close_output()

@@ -11,18 +11,7 @@ from typing import NamedTuple
 import psutil
 
 from app.executors.claude_agent.programs import write_program
-from app.executors.claude_agent.sandbox.bubblewrap import (
-    CLI,
-    COMMAND_SANDBOX,
-    CONFIG,
-    EGRESS,
-    PATHS,
-    SANDBOX_PATH,
-    SYSCALL_FILTER,
-    TEMPORARY_DIRECTORIES,
-    bubblewrap_arguments,
-    command_sandbox,
-)
+from app.executors.claude_agent.sandbox import bubblewrap
 from app.executors.claude_agent.sandbox.control_groups import ControlGroup
 from app.executors.claude_agent.sandbox.kernel_memory import socket_bytes, temporary_bytes
 from app.executors.claude_agent.sandbox.port import Wrapping
@@ -76,7 +65,7 @@ class Usage(NamedTuple):
 class RunningSandbox:
     """The sandbox of one run; implements the `Sandbox` port."""
 
-    paths = PATHS
+    paths = bubblewrap.PATHS
 
     def __init__(
         self, workspace: Workspace, group: ControlGroup | None, egress: EgressProxy | None = None
@@ -96,12 +85,12 @@ class RunningSandbox:
     def wrap(self, cli: Path, files: Mapping[Path, Path], directory: Path) -> Wrapping:
         """See the port."""
         spec, reaches_hosts = self.workspace.spec, self._egress is not None
-        program = command_sandbox(spec, reaches_hosts=reaches_hosts)
+        program = bubblewrap.command_sandbox(spec, reaches_hosts=reaches_hosts)
         commands = write_program(directory / "command_sandbox", program)
         refused, arguments = directory / "syscalls", directory / "bubblewrap_arguments"
         refused.write_bytes(refusing_filter())
-        copied = {commands: COMMAND_SANDBOX, refused: SYSCALL_FILTER, **files}
-        found = bubblewrap_arguments(
+        copied = {commands: bubblewrap.COMMAND_SANDBOX, refused: bubblewrap.SYSCALL_FILTER, **files}
+        found = bubblewrap.bubblewrap_arguments(
             cli=cli,
             files=list(copied.values()),
             config_bytes=_CONFIG_BYTES + 2 * sum(path.stat().st_size for path in copied),
@@ -111,9 +100,9 @@ class RunningSandbox:
         # On a command line the sandbox could read them.
         arguments.write_text("".join(f"{argument}\0" for argument in found), encoding="utf-8")
         return Wrapping(
-            cli=CLI,
+            cli=bubblewrap.CLI,
             command=["bwrap", "--args", "3", "--"],
-            environment={"PATH": SANDBOX_PATH, "PWD": str(PATHS.work)},
+            environment={"PATH": bubblewrap.SANDBOX_PATH, "PWD": str(bubblewrap.PATHS.work)},
             files=[arguments, *copied],
             group=None if self._group is None else self._group.processes,
         )
@@ -122,7 +111,7 @@ class RunningSandbox:
         """See the port; raises `SandboxUnreachable`, `WorkspaceUnusable`."""
         await asyncio.to_thread(self._fill, pid)
         if self._egress is not None:
-            await self._egress.listen(_path_of(self._sockets) / EGRESS.name)
+            await self._egress.listen(_path_of(self._sockets) / bubblewrap.EGRESS.name)
 
     def _fill(self, pid: int) -> None:
         with self._lock:
@@ -138,9 +127,9 @@ class RunningSandbox:
             # Open directories stay readable when the sandbox has ended.
             self._workspace_directory = os.open(f"{root}{WORKSPACE}", _DIRECTORY)
             self._processes = os.open(f"{root}/proc", _DIRECTORY)
-            self._config = os.open(f"{root}{CONFIG}", _DIRECTORY)
+            self._config = os.open(f"{root}{bubblewrap.CONFIG}", _DIRECTORY)
             if self._egress is not None:
-                self._sockets = os.open(f"{root}{EGRESS.parent}", _DIRECTORY)
+                self._sockets = os.open(f"{root}{bubblewrap.EGRESS.parent}", _DIRECTORY)
         except OSError as error:
             raise SandboxUnreachable(f"the sandbox's files: {error.strerror}") from error
         try:
@@ -190,7 +179,7 @@ class RunningSandbox:
             return "max_processes"
         if used.cpu_s > spec.max_cpu_s:
             return "max_cpu_s"
-        if used.temporary_bytes > TEMPORARY_DIRECTORIES * spec.max_temporary_bytes:
+        if used.temporary_bytes > bubblewrap.TEMPORARY_DIRECTORIES * spec.max_temporary_bytes:
             return "max_temporary_bytes"
         if used.memory_bytes > most_memory and self._exact_memory() > most_memory:
             return "max_memory_bytes"

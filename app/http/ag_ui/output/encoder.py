@@ -3,18 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
-from ag_ui.core import (
-    PROTOCOL_VERSION,
-    BaseEvent,
-    Message,
-    MessagesSnapshotEvent,
-    ReasoningMessageStartEvent,
-    RunErrorEvent,
-    RunStartedEvent,
-    TextMessageStartEvent,
-    ToolCallResultEvent,
-    ToolCallStartEvent,
-)
+from ag_ui import core
 
 from app.errors import Unauthenticated
 from app.events import MessageDiscarded, RunStarted, TextDelta, ThinkingDelta
@@ -57,7 +46,7 @@ class AgUiEncoder:
         after: int = 0,
         answered: frozenset[str] = frozenset(),
         names_pending: bool = False,
-        posted: Sequence[Message] = (),
+        posted: Sequence[core.Message] = (),
         dialect: Dialect = CURRENT,
     ) -> None:
         """`after` is the last position of the previous AG-UI run; `posted` is what the client shows.
@@ -77,20 +66,20 @@ class AgUiEncoder:
         self._dialect = dialect
         self._shown = ShownMessages(posted)
         metadata = {METADATA_KEY: {"runId": our_run_id}}
-        self._start: list[BaseEvent] = [
-            RunStartedEvent(
-                thread_id=thread_id, run_id=run_id, protocol_version=PROTOCOL_VERSION, metadata=metadata
+        self._start: list[core.BaseEvent] = [
+            core.RunStartedEvent(
+                thread_id=thread_id, run_id=run_id, protocol_version=core.PROTOCOL_VERSION, metadata=metadata
             )
         ]
         self._snapshots: dict[int, str] = {}
         """The frames of snapshots, by the position of the entry that they precede."""
 
-    def show(self, snapshots: Sequence[Sequence[Message]], entry: LogEntry) -> None:
+    def show(self, snapshots: Sequence[Sequence[core.Message]], entry: LogEntry) -> None:
         """Send these snapshots before an entry, so that the client shows the messages of the last one.
 
         They are encoded here, which takes long for a large thread.
         """
-        events = _stamped([MessagesSnapshotEvent(messages=list(each)) for each in snapshots], entry.at)
+        events = _stamped([core.MessagesSnapshotEvent(messages=list(each)) for each in snapshots], entry.at)
         self._snapshots[entry.position] = self._frames(events)
         self._shown = ShownMessages(snapshots[-1])
 
@@ -138,7 +127,7 @@ class AgUiEncoder:
             yield self._snapshots.pop(entry.position, "")
         yield self._frames(_stamped(self._events(entry), entry.at))
 
-    def _events(self, entry: LogEntry) -> Iterator[BaseEvent]:
+    def _events(self, entry: LogEntry) -> Iterator[core.BaseEvent]:
         discarded = self._discarded_by(entry)
         events = self._mapper.map(_sanitized(entry))
         if entry.position <= self._after:
@@ -151,7 +140,7 @@ class AgUiEncoder:
             self._shown.add(event)
             yield event
         if discarded is not None and self._shown.discard(*discarded):
-            yield MessagesSnapshotEvent(messages=self._shown.messages())
+            yield core.MessagesSnapshotEvent(messages=self._shown.messages())
 
     def _discarded_by(self, entry: LogEntry) -> tuple[str, str | None] | None:
         """The message of which the client is to show nothing after this entry, and its subagent."""
@@ -165,14 +154,14 @@ class AgUiEncoder:
                 return None
 
     def _error(self, message: str, code: str) -> bytes:
-        return self._frames([RunErrorEvent(message=message, code=code)]).encode("ascii")
+        return self._frames([core.RunErrorEvent(message=message, code=code)]).encode("ascii")
 
-    def _frames(self, events: Iterable[BaseEvent]) -> str:
+    def _frames(self, events: Iterable[core.BaseEvent]) -> str:
         understood = (each for event in events for each in self._dialect.translate(event))
         return "".join(map(self._dialect.frame, understood))
 
 
-def _stamped(events: Iterable[BaseEvent], at: int) -> Iterator[BaseEvent]:
+def _stamped(events: Iterable[core.BaseEvent], at: int) -> Iterator[core.BaseEvent]:
     """The events with the time, in milliseconds, of the entry that they result from; 0: unknown."""
     for event in events:
         event.timestamp = at or None
@@ -187,11 +176,11 @@ def _sanitized(entry: LogEntry) -> LogEntry:
     return entry._replace(event=from_json(to_json(event)))
 
 
-def _messages_of(event: BaseEvent) -> list[str]:
+def _messages_of(event: core.BaseEvent) -> list[str]:
     match event:
-        case TextMessageStartEvent() | ReasoningMessageStartEvent() | ToolCallResultEvent():
+        case core.TextMessageStartEvent() | core.ReasoningMessageStartEvent() | core.ToolCallResultEvent():
             return [event.message_id]
-        case ToolCallStartEvent():
+        case core.ToolCallStartEvent():
             # Clients put a call without a parent message into a message of its own.
             return [event.tool_call_id]
         case _:

@@ -2,17 +2,7 @@
 
 from collections.abc import Iterator
 
-from ag_ui.core import (
-    BaseEvent,
-    ReasoningEndEvent,
-    ReasoningMessageContentEvent,
-    ReasoningMessageEndEvent,
-    ReasoningMessageStartEvent,
-    ReasoningStartEvent,
-    TextMessageContentEvent,
-    TextMessageEndEvent,
-    TextMessageStartEvent,
-)
+from ag_ui import core
 
 
 class MessageBuilder:
@@ -25,32 +15,32 @@ class MessageBuilder:
         self._reasoning: str | None = None
         self._reasoning_message: str | None = None
 
-    def add_text(self, message_id: str, delta: str) -> Iterator[BaseEvent]:
+    def add_text(self, message_id: str, delta: str) -> Iterator[core.BaseEvent]:
         """Text of a message, which is opened unless it is open."""
         if self._message != message_id:
             yield from self.close()
             self._message = message_id
-            yield TextMessageStartEvent(
+            yield core.TextMessageStartEvent(
                 message_id=message_id, role="assistant", subagent_run_id=self._subagent
             )
-        yield TextMessageContentEvent(message_id=message_id, delta=delta, subagent_run_id=self._subagent)
+        yield core.TextMessageContentEvent(message_id=message_id, delta=delta, subagent_run_id=self._subagent)
 
-    def add_reasoning(self, message_id: str, delta: str, *, position: int) -> Iterator[BaseEvent]:
+    def add_reasoning(self, message_id: str, delta: str, *, position: int) -> Iterator[core.BaseEvent]:
         """Reasoning of a message; the position of its first delta is part of the span's id."""
         if self._reasoning is None or self._reasoning_message != message_id:
             yield from self.close()
             self._reasoning, self._reasoning_message = f"{message_id}:thinking:{position}", message_id
-            yield ReasoningStartEvent(message_id=self._reasoning, subagent_run_id=self._subagent)
-            yield ReasoningMessageStartEvent(message_id=self._reasoning, subagent_run_id=self._subagent)
-        yield ReasoningMessageContentEvent(
+            yield core.ReasoningStartEvent(message_id=self._reasoning, subagent_run_id=self._subagent)
+            yield core.ReasoningMessageStartEvent(message_id=self._reasoning, subagent_run_id=self._subagent)
+        yield core.ReasoningMessageContentEvent(
             message_id=self._reasoning, delta=delta, subagent_run_id=self._subagent
         )
 
-    def close(self) -> Iterator[BaseEvent]:
+    def close(self) -> Iterator[core.BaseEvent]:
         """Close the open message or reasoning."""
         if self._message is not None:
-            yield TextMessageEndEvent(message_id=self._message, subagent_run_id=self._subagent)
+            yield core.TextMessageEndEvent(message_id=self._message, subagent_run_id=self._subagent)
         if self._reasoning is not None:
-            yield ReasoningMessageEndEvent(message_id=self._reasoning, subagent_run_id=self._subagent)
-            yield ReasoningEndEvent(message_id=self._reasoning, subagent_run_id=self._subagent)
+            yield core.ReasoningMessageEndEvent(message_id=self._reasoning, subagent_run_id=self._subagent)
+            yield core.ReasoningEndEvent(message_id=self._reasoning, subagent_run_id=self._subagent)
         self._message = self._reasoning = None

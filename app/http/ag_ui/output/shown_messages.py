@@ -2,33 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
-from ag_ui.core import (
-    AssistantMessage,
-    BaseEvent,
-    FunctionCall,
-    Message,
-    ReasoningMessage,
-    ReasoningMessageContentEvent,
-    ReasoningMessageStartEvent,
-    TextMessageContentEvent,
-    TextMessageStartEvent,
-    ToolCall,
-    ToolCallArgsEvent,
-    ToolCallResultEvent,
-    ToolCallStartEvent,
-    ToolMessage,
-    UserMessage,
-)
+from ag_ui import core
 
 
 class ShownMessages:
     """Begins with what the client has posted, and follows the events that it gets."""
 
-    def __init__(self, posted: Sequence[Message]) -> None:
+    def __init__(self, posted: Sequence[core.Message]) -> None:
         self._posted = posted
-        self._events: list[BaseEvent] = []
+        self._events: list[core.BaseEvent] = []
 
-    def add(self, event: BaseEvent) -> None:
+    def add(self, event: core.BaseEvent) -> None:
         """The client gets this event."""
         if isinstance(event, _MESSAGE_EVENTS):
             self._events.append(event)
@@ -49,83 +33,89 @@ class ShownMessages:
         self._events, self._posted = kept, posted
         return is_shown
 
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[core.Message]:
         """All messages, in order."""
         ids = {message.id for message in _folded(self._events)}
         return [*(message for message in self._posted if message.id not in ids), *_folded(self._events)]
 
 
 _MESSAGE_EVENTS = (
-    TextMessageStartEvent,
-    TextMessageContentEvent,
-    ReasoningMessageStartEvent,
-    ReasoningMessageContentEvent,
-    ToolCallStartEvent,
-    ToolCallArgsEvent,
-    ToolCallResultEvent,
+    core.TextMessageStartEvent,
+    core.TextMessageContentEvent,
+    core.ReasoningMessageStartEvent,
+    core.ReasoningMessageContentEvent,
+    core.ToolCallStartEvent,
+    core.ToolCallArgsEvent,
+    core.ToolCallResultEvent,
 )
 
 
-def _subagent_of(part: BaseEvent | Message) -> str | None:
+def _subagent_of(part: core.BaseEvent | core.Message) -> str | None:
     found: str | None = getattr(part, "subagent_run_id", None)
     return found
 
 
-def _is_of(event: BaseEvent, message_id: str) -> bool:
+def _is_of(event: core.BaseEvent, message_id: str) -> bool:
     match event:
-        case TextMessageStartEvent() | TextMessageContentEvent():
+        case core.TextMessageStartEvent() | core.TextMessageContentEvent():
             return event.message_id == message_id
-        case ReasoningMessageStartEvent() | ReasoningMessageContentEvent():
+        case core.ReasoningMessageStartEvent() | core.ReasoningMessageContentEvent():
             return event.message_id.startswith(f"{message_id}:thinking:")
         case _:
             return False
 
 
-def _folded(events: Sequence[BaseEvent]) -> Iterator[Message]:
+def _folded(events: Sequence[core.BaseEvent]) -> Iterator[core.Message]:
     """The messages that a client makes of the events."""
-    found: dict[str, Message] = {}
-    calls: dict[str, ToolCall] = {}
+    found: dict[str, core.Message] = {}
+    calls: dict[str, core.ToolCall] = {}
     for event in events:
         match event:
-            case TextMessageStartEvent(message_id=name, role="user"):
-                found.setdefault(name, UserMessage(id=name, content=""))
-            case TextMessageStartEvent(message_id=name):
-                found.setdefault(name, AssistantMessage(id=name, subagent_run_id=event.subagent_run_id))
-            case ReasoningMessageStartEvent(message_id=name):
-                found[name] = ReasoningMessage(id=name, content="", subagent_run_id=event.subagent_run_id)
-            case TextMessageContentEvent() | ReasoningMessageContentEvent():
+            case core.TextMessageStartEvent(message_id=name, role="user"):
+                found.setdefault(name, core.UserMessage(id=name, content=""))
+            case core.TextMessageStartEvent(message_id=name):
+                found.setdefault(name, core.AssistantMessage(id=name, subagent_run_id=event.subagent_run_id))
+            case core.ReasoningMessageStartEvent(message_id=name):
+                found[name] = core.ReasoningMessage(
+                    id=name, content="", subagent_run_id=event.subagent_run_id
+                )
+            case core.TextMessageContentEvent() | core.ReasoningMessageContentEvent():
                 _append(found, event)
             case _:
                 _fold_call(found, calls, event)
     yield from found.values()
 
 
-def _fold_call(found: dict[str, Message], calls: dict[str, ToolCall], event: BaseEvent) -> None:
+def _fold_call(
+    found: dict[str, core.Message], calls: dict[str, core.ToolCall], event: core.BaseEvent
+) -> None:
     match event:
-        case ToolCallStartEvent(tool_call_id=call_id):
+        case core.ToolCallStartEvent(tool_call_id=call_id):
             calls[call_id] = _add_call(found, event)
-        case ToolCallArgsEvent(tool_call_id=call_id, delta=delta):
+        case core.ToolCallArgsEvent(tool_call_id=call_id, delta=delta):
             calls[call_id].function.arguments += delta
-        case ToolCallResultEvent(message_id=name, tool_call_id=call_id, content=str(content)):
-            found[name] = ToolMessage(id=name, tool_call_id=call_id, content=content)
+        case core.ToolCallResultEvent(message_id=name, tool_call_id=call_id, content=str(content)):
+            found[name] = core.ToolMessage(id=name, tool_call_id=call_id, content=content)
         case _:
             pass
 
 
-def _append(found: dict[str, Message], event: TextMessageContentEvent | ReasoningMessageContentEvent) -> None:
+def _append(
+    found: dict[str, core.Message], event: core.TextMessageContentEvent | core.ReasoningMessageContentEvent
+) -> None:
     message = found[event.message_id]
-    if isinstance(message, AssistantMessage | ReasoningMessage | UserMessage):
+    if isinstance(message, core.AssistantMessage | core.ReasoningMessage | core.UserMessage):
         message.content = f"{message.content or ''}{event.delta}"
 
 
-def _add_call(found: dict[str, Message], event: ToolCallStartEvent) -> ToolCall:
+def _add_call(found: dict[str, core.Message], event: core.ToolCallStartEvent) -> core.ToolCall:
     """The call, in its parent message or in a message of its own, as clients put it."""
-    function = FunctionCall(name=event.tool_call_name, arguments="")
-    call = ToolCall(id=event.tool_call_id, type="function", function=function)
+    function = core.FunctionCall(name=event.tool_call_name, arguments="")
+    call = core.ToolCall(id=event.tool_call_id, type="function", function=function)
     parent = found.get(event.parent_message_id or "")
-    if not isinstance(parent, AssistantMessage):
+    if not isinstance(parent, core.AssistantMessage):
         name = event.parent_message_id or event.tool_call_id
-        parent = AssistantMessage(id=name, subagent_run_id=event.subagent_run_id)
+        parent = core.AssistantMessage(id=name, subagent_run_id=event.subagent_run_id)
         found[name] = parent
     parent.tool_calls = [*(parent.tool_calls or ()), call]
     return call

@@ -12,35 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from ag_ui.core import (
-    BaseEvent,
-    CustomEvent,
-    Interrupt,
-    Message,
-    MessagesSnapshotEvent,
-    ReasoningEndEvent,
-    ReasoningMessage,
-    ReasoningMessageContentEvent,
-    ReasoningMessageEndEvent,
-    ReasoningMessageStartEvent,
-    ReasoningStartEvent,
-    RunAgentInput,
-    RunFinishedCancelledOutcome,
-    RunFinishedEvent,
-    RunFinishedInterruptOutcome,
-    RunFinishedSuccessOutcome,
-    SubagentErrorEvent,
-    SubagentFinishedEvent,
-    SubagentStartedEvent,
-    TextPart,
-    UserMessage,
-)
+from ag_ui import core
 
 from app.http.ag_ui.interrupt import METADATA_KEY, InterruptId
 
 RELEASE_PATTERN: Final = r"^[0-9]{1,4}\.[0-9]{1,4}(\.[0-9]{1,4})?$"
 
-_SUBAGENT: Final = (SubagentStartedEvent, SubagentFinishedEvent, SubagentErrorEvent)
+_SUBAGENT: Final = (core.SubagentStartedEvent, core.SubagentFinishedEvent, core.SubagentErrorEvent)
 _ThinkingType: TypeAlias = Literal[
     "THINKING_START",
     "THINKING_TEXT_MESSAGE_START",
@@ -48,16 +26,16 @@ _ThinkingType: TypeAlias = Literal[
     "THINKING_TEXT_MESSAGE_END",
     "THINKING_END",
 ]
-_THINKING: Final[dict[type[BaseEvent], _ThinkingType]] = {
-    ReasoningStartEvent: "THINKING_START",
-    ReasoningMessageStartEvent: "THINKING_TEXT_MESSAGE_START",
-    ReasoningMessageContentEvent: "THINKING_TEXT_MESSAGE_CONTENT",
-    ReasoningMessageEndEvent: "THINKING_TEXT_MESSAGE_END",
-    ReasoningEndEvent: "THINKING_END",
+_THINKING: Final[dict[type[core.BaseEvent], _ThinkingType]] = {
+    core.ReasoningStartEvent: "THINKING_START",
+    core.ReasoningMessageStartEvent: "THINKING_TEXT_MESSAGE_START",
+    core.ReasoningMessageContentEvent: "THINKING_TEXT_MESSAGE_CONTENT",
+    core.ReasoningMessageEndEvent: "THINKING_TEXT_MESSAGE_END",
+    core.ReasoningEndEvent: "THINKING_END",
 }
 
 
-class ThinkingEvent(BaseEvent):
+class ThinkingEvent(core.BaseEvent):
     """An event of reasoning by its name before 0.0.45, which the library for servers no longer has."""
 
     type: _ThinkingType  # type: ignore[assignment]
@@ -80,19 +58,19 @@ class Dialect:
     has_cancelled: bool = True
     """Whether a run can end with the outcome `cancelled`."""
 
-    def translate(self, event: BaseEvent) -> Iterator[BaseEvent]:
+    def translate(self, event: core.BaseEvent) -> Iterator[core.BaseEvent]:
         """The event as these releases understand it; nothing if they cannot."""
         if not self.has_subagents and (isinstance(event, _SUBAGENT) or _has_subagent(event)):
             return
         match event:
-            case RunFinishedEvent(outcome=RunFinishedCancelledOutcome()) if not self.has_cancelled:
-                yield event.model_copy(update={"outcome": RunFinishedSuccessOutcome(type="success")})
-            case RunFinishedEvent(outcome=RunFinishedInterruptOutcome() as outcome):
+            case core.RunFinishedEvent(outcome=core.RunFinishedCancelledOutcome()) if not self.has_cancelled:
+                yield event.model_copy(update={"outcome": core.RunFinishedSuccessOutcome(type="success")})
+            case core.RunFinishedEvent(outcome=core.RunFinishedInterruptOutcome() as outcome):
                 if not self.has_interrupts:
                     for interrupt in outcome.interrupts:
                         yield _request(interrupt, event.timestamp)
                 yield event
-            case MessagesSnapshotEvent(messages=messages):
+            case core.MessagesSnapshotEvent(messages=messages):
                 yield from self._snapshots(event, messages)
             case _ if not (self.has_reasoning or self.may_have_reasoning) and type(event) in _THINKING:
                 delta = getattr(event, "delta", None)
@@ -100,17 +78,19 @@ class Dialect:
             case _:
                 yield event
 
-    def frame(self, event: BaseEvent) -> str:
+    def frame(self, event: core.BaseEvent) -> str:
         """The event in the stream, in ASCII."""
         field = "data:" if self.may_have_reasoning and _is_later(event) else "data: "
         return f"{field}{event.model_dump_json(by_alias=True, ensure_ascii=True)}\n\n"
 
-    def _snapshots(self, event: MessagesSnapshotEvent, messages: Sequence[Message]) -> Iterator[BaseEvent]:
+    def _snapshots(
+        self, event: core.MessagesSnapshotEvent, messages: Sequence[core.Message]
+    ) -> Iterator[core.BaseEvent]:
         known = [message for message in messages if self.has_subagents or not _has_subagent(message)]
         complete = event.model_copy(update={"messages": known})
         is_for_some = self.may_have_reasoning and _is_later(complete)
         if is_for_some or not self.has_reasoning:
-            basic = [_with_text_only(each) for each in known if not isinstance(each, ReasoningMessage)]
+            basic = [_with_text_only(each) for each in known if not isinstance(each, core.ReasoningMessage)]
             yield event.model_copy(update={"messages": basic})
         if is_for_some or self.has_reasoning:
             yield complete
@@ -129,7 +109,7 @@ UNKNOWN: Final = replace(OLDEST, may_have_reasoning=True)
 """For a client that shows nothing of its release. 0.0.43 and 0.0.44 read its reasoning and do not know it."""
 
 
-def dialect_of(posted: RunAgentInput, release: str | None) -> Dialect:
+def dialect_of(posted: core.RunAgentInput, release: str | None) -> Dialect:
     """The dialect of the client that has posted this; `release` is that of its @ag-ui/client, if it is known.
 
     Only 1.0 posts a version. An earlier release shows in what it posts, if at all; otherwise it gets what all
@@ -143,7 +123,7 @@ def dialect_of(posted: RunAgentInput, release: str | None) -> Dialect:
         return _WITH_SUBAGENTS
     if posted.resume:
         return _WITH_RESUME
-    if any(isinstance(message, ReasoningMessage) for message in posted.messages):
+    if any(isinstance(message, core.ReasoningMessage) for message in posted.messages):
         # They may come from the server's history instead of a stream.
         return replace(_WITH_REASONING, may_have_reasoning=True)
     return UNKNOWN
@@ -154,22 +134,22 @@ def _dialect_of_release(release: str) -> Dialect:
     return next(dialect for dialect in DIALECTS if dialect.since <= numbers)
 
 
-def _has_subagent(part: BaseEvent | Message) -> bool:
+def _has_subagent(part: core.BaseEvent | core.Message) -> bool:
     return getattr(part, "subagent_run_id", None) is not None
 
 
-def _is_later(event: BaseEvent) -> bool:
+def _is_later(event: core.BaseEvent) -> bool:
     """Whether releases before 0.0.45 reject it: reasoning, and messages with parts."""
-    if isinstance(event, MessagesSnapshotEvent):
+    if isinstance(event, core.MessagesSnapshotEvent):
         return any(
-            isinstance(message, ReasoningMessage)
-            or (isinstance(message, UserMessage) and not isinstance(message.content, str))
+            isinstance(message, core.ReasoningMessage)
+            or (isinstance(message, core.UserMessage) and not isinstance(message.content, str))
             for message in event.messages
         )
     return type(event) in _THINKING
 
 
-def _request(interrupt: Interrupt, timestamp: int | None) -> CustomEvent:
+def _request(interrupt: core.Interrupt, timestamp: int | None) -> core.CustomEvent:
     """The request, with what is needed to answer it through the native API."""
     named = InterruptId.parse(interrupt.id)
     value = {
@@ -179,11 +159,11 @@ def _request(interrupt: Interrupt, timestamp: int | None) -> CustomEvent:
         "expiresAt": interrupt.expires_at,
     }
     name = "question" if "questions" in value else "permission_request"
-    return CustomEvent(name=name, value=value, timestamp=timestamp)
+    return core.CustomEvent(name=name, value=value, timestamp=timestamp)
 
 
-def _with_text_only(message: Message) -> Message:
-    if not isinstance(message, UserMessage) or isinstance(message.content, str):
+def _with_text_only(message: core.Message) -> core.Message:
+    if not isinstance(message, core.UserMessage) or isinstance(message.content, str):
         return message
-    texts = [part.text for part in message.content if isinstance(part, TextPart)]
+    texts = [part.text for part in message.content if isinstance(part, core.TextPart)]
     return message.model_copy(update={"content": "\n\n".join(texts)})

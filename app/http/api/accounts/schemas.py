@@ -7,7 +7,6 @@ from pydantic import (
     ConfigDict,
     Field,
     StrictBool,
-    ValidationInfo,
     WithJsonSchema,
     field_validator,
     model_validator,
@@ -18,10 +17,10 @@ from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import DEFAULT_PRIORITY, CreditBalance, GrantTerms
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.http.api.balance.schemas import MAX_CREDITS, BalanceResponse, WholeCredits, computed_fields
-from app.http.parameters import NEVER_NULL
+from app.http.parameters import NeverNull
 from app.http.response_model import Moment, ResponseModel
 from app.ids import AccountId
-from app.requests.dollars import ABOVE_ZERO
+from app.requests.dollars import ABOVE_ZERO, NOT_ZERO
 from app.requests.wire_models import InputModel, UtcMoment
 
 
@@ -76,7 +75,7 @@ class ChangedAccount(AccountBalance):
 
 _EITHER_SIGN = {
     "anyOf": [
-        {"type": "string", "pattern": r"^-?([1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"},
+        {"type": "string", "pattern": f"^-?{NOT_ZERO}$"},
         {"type": "integer", "not": {"const": 0}, "minimum": -9_999_999_999, "maximum": 9_999_999_999},
     ]
 }
@@ -116,8 +115,8 @@ class Grant(_Amount):
     expires_at: UtcMoment | None = None
     """When what is left of it expires."""
     priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = DEFAULT_PRIORITY
-    usd: Annotated[Annotated[WholeCredits, WithJsonSchema(ABOVE_ZERO)] | None, NEVER_NULL] = None
-    credits: Annotated[Annotated[_Credits, WithJsonSchema(_GRANTED)] | None, NEVER_NULL] = None
+    usd: NeverNull[Annotated[WholeCredits, WithJsonSchema(ABOVE_ZERO)]] = None
+    credits: NeverNull[Annotated[_Credits, WithJsonSchema(_GRANTED)]] = None
 
     @property
     def terms(self) -> GrantTerms:
@@ -126,8 +125,8 @@ class Grant(_Amount):
 
     @field_validator("usd", "credits")
     @classmethod
-    def _is_positive(cls, amount: Decimal | None) -> Decimal | None:
-        if amount is not None and amount <= 0:
+    def _is_positive(cls, amount: Decimal) -> Decimal:
+        if amount <= 0:
             raise ValueError("must be above zero; to remove credit, post an adjustment")
         return amount
 
@@ -135,14 +134,14 @@ class Grant(_Amount):
 class Adjustment(_Amount):
     """A correction of either sign."""
 
-    usd: Annotated[Annotated[WholeCredits, WithJsonSchema(_EITHER_SIGN)] | None, NEVER_NULL] = None
-    credits: Annotated[Annotated[_Credits, WithJsonSchema(_ADJUSTED)] | None, NEVER_NULL] = None
+    usd: NeverNull[Annotated[WholeCredits, WithJsonSchema(_EITHER_SIGN)]] = None
+    credits: NeverNull[Annotated[_Credits, WithJsonSchema(_ADJUSTED)]] = None
 
     note: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 
     @field_validator("usd", "credits")
     @classmethod
-    def _is_not_zero(cls, amount: Decimal | None) -> Decimal | None:
+    def _is_not_zero(cls, amount: Decimal) -> Decimal:
         if amount == 0:
             raise ValueError("must not be zero")
         return amount
@@ -178,24 +177,11 @@ class RetentionChange(InputModel):
 class AccountChange(InputModel):
     """What changes of an account; omitted fields stay unchanged."""
 
-    name: Annotated[AccountName | None, NEVER_NULL] = None
-    suspended: Annotated[StrictBool | None, NEVER_NULL] = None
+    name: NeverNull[AccountName] = None
+    suspended: NeverNull[StrictBool] = None
     stop_runs: StrictBool = False
-    mode: Annotated[PaymentMode | None, NEVER_NULL] = None
-    retention: Annotated[RetentionChange | None, NEVER_NULL] = None
-
-    @field_validator("name", "suspended", "mode", "retention")
-    @classmethod
-    def _is_given(cls, value: object, info: ValidationInfo) -> object:
-        # Validators run only for fields that were sent, and none of these can be removed.
-        if value is None:
-            needed = {
-                "mode": "must be 'prepaid' or 'postpaid'",
-                "suspended": "must be true or false",
-                "retention": "must be an object",
-            }
-            raise ValueError(needed.get(info.field_name or "", "must be a name"))
-        return value
+    mode: NeverNull[PaymentMode] = None
+    retention: NeverNull[RetentionChange] = None
 
     @model_validator(mode="after")
     def _stops_what_is_suspended(self) -> Self:

@@ -28,7 +28,7 @@ async def list_approvals(
     Each is answered by the route of its kind below `/v1/runs/{runId}`; a budget by that of permissions.
     """
     stored = None if kind is None else KINDS[kind]
-    chosen = CallFilter(stored, graph_id, run_id, state_key, caller.end_user)
+    chosen = CallFilter(stored, graph_id, None if run_id is None else [run_id], state_key, caller.end_user)
     found = await services.account_calls.page(caller.account_id, chosen, page)
     schemas = (
         {tool.id: tool.input_schema for tool in services.tools.all()} if caller.may("runs:approve") else {}

@@ -10,7 +10,7 @@ from app.billing.budgets.records import AccountBudget, BudgetMode, BudgetScope, 
 from app.billing.credit.ledger import usd
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.http.api.balance.schemas import WholeCredits
-from app.http.parameters import NEVER_NULL
+from app.http.parameters import NeverNull
 from app.http.response_model import Moment, Money, ResponseModel
 from app.requests.attribution import TAG_NAME, Label
 from app.requests.wire_models import InputModel
@@ -19,7 +19,7 @@ MAX_TOKENS = 10**15
 MAX_MATCH_CHARS = 200
 _NOT_NEGATIVE = {
     "anyOf": [
-        {"type": "string", "pattern": r"^(0|[1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"},
+        {"type": "string", "pattern": r"^(0|[1-9][0-9]{0,9})(\.[0-9]{1,7})?$"},
         {"type": "integer", "minimum": 0, "maximum": 9_999_999_999},
     ]
 }
@@ -35,25 +35,16 @@ class BudgetRequest(InputModel):
     """A budget to set, of either dollars or tokens."""
 
     scope: BudgetScope
-    match: Annotated[
+    match: NeverNull[
         Annotated[
             Label, Field(max_length=MAX_MATCH_CHARS, description="The one value of the scope that it limits.")
         ]
-        | None,
-        NEVER_NULL,
     ] = None
     window: BudgetWindow
-    usd: Annotated[Annotated[WholeCredits, WithJsonSchema(_NOT_NEGATIVE)] | None, NEVER_NULL] = None
-    tokens: Annotated[Annotated[int, Field(strict=True, ge=0, le=MAX_TOKENS)] | None, NEVER_NULL] = None
+    usd: NeverNull[Annotated[WholeCredits, WithJsonSchema(_NOT_NEGATIVE)]] = None
+    tokens: NeverNull[Annotated[int, Field(strict=True, ge=0, le=MAX_TOKENS)]] = None
     mode: BudgetMode
     time_zone: Annotated[str, Field(max_length=100)] = "UTC"
-
-    @field_validator("match", "usd", "tokens")
-    @classmethod
-    def _is_given(cls, value: object) -> object:
-        if value is None:
-            raise ValueError("must be omitted or have a value")
-        return value
 
     @field_validator("match")
     @classmethod
@@ -68,8 +59,8 @@ class BudgetRequest(InputModel):
 
     @field_validator("usd")
     @classmethod
-    def _is_not_negative(cls, value: object) -> object:
-        if isinstance(value, Decimal) and value < 0:
+    def _is_not_negative(cls, value: Decimal) -> Decimal:
+        if value < 0:
             raise ValueError("must not be below zero")
         return value
 

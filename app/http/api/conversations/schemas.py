@@ -5,14 +5,14 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, StrictBool, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, StrictBool
 
 from app.billing.receipts.records import RunTotals
 from app.conversations.grants.records import PermissionGrant
 from app.conversations.messages import MessageType
 from app.conversations.records import Conversation, ConversationChange
 from app.http.api.runs.schemas import FeedbackResponse
-from app.http.parameters import NEVER_NULL, StorableText
+from app.http.parameters import NeverNull, StorableText
 from app.http.response_model import Moment, Money, ResponseModel
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests.blank import require_visible
@@ -225,17 +225,9 @@ class CurrentBranch(InputModel):
 class ChangedConversation(InputModel):
     """What changes of a conversation; omitted fields stay unchanged."""
 
-    title: Annotated[Title | None, NEVER_NULL] = None
-    pinned: Annotated[StrictBool | None, NEVER_NULL] = None
-    archived: Annotated[StrictBool | None, NEVER_NULL] = None
-
-    @field_validator("title", "pinned", "archived")
-    @classmethod
-    def _is_given(cls, value: object, info: ValidationInfo) -> object:
-        # Validators run only for fields that were sent, and none of these can be removed.
-        if value is None:
-            raise ValueError("must be a text" if info.field_name == "title" else "must be true or false")
-        return value
+    title: NeverNull[Title] = None
+    pinned: NeverNull[StrictBool] = None
+    archived: NeverNull[StrictBool] = None
 
     def change(self) -> ConversationChange:
         """Build the change."""

@@ -1,21 +1,10 @@
 """The web pages and their files."""
 
-import gzip
-import os
-from collections.abc import MutableMapping
-from functools import cache
-from hashlib import sha256
-from mimetypes import guess_type
-from pathlib import Path
-from typing import Any
-
-from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request, Response
-from starlette.datastructures import Headers
-from starlette.staticfiles import NotModifiedResponse, StaticFiles
 
 from app.errors import Forbidden
 from app.http.admission.checks import CheckedRoute
+from app.http.api.pages.files import PageFiles
 from app.http.api.pages.headers import (
     DOCS_HEADERS,
     PAGE_HEADERS,
@@ -23,9 +12,6 @@ from app.http.api.pages.headers import (
     embedded_in,
 )
 from app.http.dependencies import ServicesDep
-from app.platform.serialization.shipped import shipped_texts
-
-WEB = Path(__file__).parents[3] / "web"
 
 
 class EmbeddingRefused(Forbidden):
@@ -35,57 +21,6 @@ class EmbeddingRefused(Forbidden):
 
 
 router = APIRouter(route_class=CheckedRoute, include_in_schema=False)
-
-
-class PageFiles(StaticFiles):
-    """The files of `app/web` and Swagger UI, served with the security headers of pages."""
-
-    def __init__(self) -> None:
-        super().__init__(directory=WEB, packages=[("fastapi_offline", "static")])
-
-    async def get_response(self, path: str, scope: MutableMapping[str, Any]) -> Response:
-        """A file, or 304. Those that a wheel has in its archive are sent from memory."""
-        if scope["method"] not in {"GET", "HEAD"} or (packed := await run_sync(_packed, path)) is None:
-            return await super().get_response(path, scope)
-        tag = {"ETag": f'"{sha256(packed).hexdigest()[:32]}"'}
-        response = Response(
-            packed, headers={**PAGE_HEADERS, **tag}, media_type=guess_type(path)[0] or "text/plain"
-        )
-        if self.is_not_modified(response.headers, Headers(scope=scope)):
-            return NotModifiedResponse(response.headers)
-        response.headers["Content-Encoding"] = "gzip"
-        return response
-
-    def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
-        """The file of a path, which may be compressed."""
-        full_path, found = super().lookup_path(path)
-        return (full_path, found) if found is not None else super().lookup_path(f"{path}.gz")
-
-    def file_response(
-        self, full_path: Any, stat_result: os.stat_result, *args: Any, **kwargs: Any
-    ) -> Response:
-        """A file of the directory, or 304."""
-        response = super().file_response(full_path, stat_result, *args, **kwargs)
-        response.headers.update(PAGE_HEADERS)
-        if str(full_path).endswith(".gz"):
-            response.headers["Content-Encoding"] = "gzip"
-        return response
-
-
-def _packed(path: str) -> bytes | None:
-    text = _packed_texts().get(f"app/web/{path}")
-    return None if text is None else _compressed(text)
-
-
-@cache
-def _packed_texts() -> dict[str, str]:
-    return shipped_texts("app/web/")
-
-
-@cache
-def _compressed(text: str) -> bytes:
-    return gzip.compress(text.encode(), mtime=0)
-
 
 files = PageFiles()
 
@@ -109,9 +44,9 @@ async def device_page(request: Request) -> Response:
 
 
 @router.get("/billing")
-async def billing_page(request: Request) -> Response:
-    """The billing page."""
-    return await files.get_response("billing.html", request.scope)
+async def billing_page(request: Request, run: str = "") -> Response:
+    """The billing page, of all charges or of one run."""
+    return await files.get_response("run.html" if run else "billing.html", request.scope)
 
 
 @router.get("/shared")

@@ -17,7 +17,7 @@ from app.http.response_model import Page
 from app.http.streaming.csv_table import CSV, WantsCsv
 from app.http.streaming.table_export import csv_of_pages
 from app.platform.pagination import MAX_PAGE, PageRequest
-from app.usage.records import Origin
+from app.usage.records import MissCause, Origin
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/receipts", tags=["receipts"])
 
@@ -32,10 +32,15 @@ async def receipt_filter(
     basis: ReceiptBasis | None = None,
     origin: Origin | None = None,
     *,
+    cache_miss: Annotated[
+        MissCause | None, Query(alias="cacheMiss", description="The cause of its miss of the prompt cache.")
+    ] = None,
     labels: LabelParams,
 ) -> ReceiptFilter:
     """Collect the filters of a request."""
-    return ReceiptFilter(run_id, graph_id, model, used_from, used_to, api_key_id, basis, origin, labels)
+    return ReceiptFilter(
+        run_id, graph_id, model, used_from, used_to, api_key_id, basis, origin, cache_miss, labels
+    )
 
 
 @router.get(

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Annotated, Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
-from app.http.parameters import NEVER_NULL, MomentParam, StorableText
+from app.http.parameters import MomentParam, NeverNull, StorableText
 from app.http.response_model import Moment, ResponseModel
 from app.ids import RUN_ID_PATTERN
 from app.requests.wire_models import InputModel
@@ -47,21 +47,13 @@ class ScheduleRequest(InputModel):
 class ScheduleChange(InputModel):
     """Fields to change; omitted fields stay unchanged, and `run` is replaced as a whole."""
 
-    cron: Annotated[CronText | None, NEVER_NULL] = None
-    time_zone: Annotated[TimeZoneName | None, NEVER_NULL] = None
-    overlap: Annotated[Overlap | None, NEVER_NULL] = None
+    cron: NeverNull[CronText] = None
+    time_zone: NeverNull[TimeZoneName] = None
+    overlap: NeverNull[Overlap] = None
     start_at: MomentParam | None = None
     end_at: Annotated[MomentParam | None, Field(description="Exclusive.")] = None
-    catch_up_s: Annotated[CatchUp | None, NEVER_NULL] = None
-    run: Annotated[DelegatedRunRequest | None, NEVER_NULL] = None
-
-    @field_validator("cron", "time_zone", "overlap", "catch_up_s", "run")
-    @classmethod
-    def _is_something(cls, value: object, _info: ValidationInfo) -> object:
-        # Validators run only for fields that were sent.
-        if value is None:
-            raise ValueError("must not be null")
-        return value
+    catch_up_s: NeverNull[CatchUp] = None
+    run: NeverNull[DelegatedRunRequest] = None
 
     def applied_to(self, terms: ScheduleTerms) -> ScheduleTerms:
         """The terms with the sent fields replaced."""

@@ -8,13 +8,15 @@ from fastapi import APIRouter, Depends, Query
 from app.billing.reports.records import GroupBy, UsageFilter
 from app.billing.reports.service import DEFAULT_TOP, BillingReports, UsageQuery
 from app.http.admission.checks import CheckedRoute
-from app.http.api.usage.schemas import UsageReportResponse
-from app.http.dependencies import NamedAccount, ReceiptReader, ServicesDep
+from app.http.api.usage.schemas import CacheMissesResponse, UsageReportResponse
+from app.http.dependencies import NamedAccount, OfAccount, ReceiptReader, ServicesDep
 from app.http.parameters import LabelParams, MomentParam, StorableText
+from app.http.response_model import Page
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/usage", tags=["billing"])
 
 MAX_SPLIT_PARTS = 50
+MAX_CAUSES = 50
 
 
 async def usage_filter(
@@ -68,3 +70,21 @@ async def usage(
         lambda database: BillingReports(database).usage(account_id, query)
     )
     return UsageReportResponse.of(query, found, as_of)
+
+
+@router.get("/cache-misses", summary="List the causes of misses of the prompt cache")
+async def cache_misses(
+    services: ServicesDep,
+    _caller: ReceiptReader,
+    account_id: OfAccount,
+    filters: Annotated[UsageFilter, Depends(usage_filter)],
+    top: Annotated[int, Query(ge=1, le=MAX_CAUSES, description="Number of the most expensive.")] = MAX_CAUSES,
+) -> Page[CacheMissesResponse]:
+    """What was not read from the prompt cache, by graph, model and cause, and what it cost.
+
+    The receipts of one are those with its `graphId`, `model` and `cacheMiss`.
+    """
+    found, as_of = await services.reading.read(
+        lambda database: BillingReports(database).cache_misses(account_id, filters, top=top)
+    )
+    return Page.of((found, None), CacheMissesResponse.model_validate, as_of=as_of)

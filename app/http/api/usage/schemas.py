@@ -10,6 +10,7 @@ from pydantic import Field
 from app.billing.reports.records import GroupBy, UsageBreakdown, UsageSums
 from app.billing.reports.service import UsageQuery
 from app.http.response_model import AsOf, Money, ResponseModel
+from app.usage.records import MissCause
 
 
 class UsageResponse(ResponseModel):
@@ -80,6 +81,20 @@ class UsageReportResponse(ResponseModel):
             total=UsageResponse.total(found),
             as_of=as_of,
         )
+
+
+class CacheMissesResponse(ResponseModel):
+    """The misses of the prompt cache that have one cause, of one graph and model."""
+
+    graph_id: str
+    model: str
+    cause: Annotated[MissCause, Field(description="As in `cacheMiss` of receipts.")]
+    part: Annotated[str | None, Field(description="What changed: `tools`, `system` or `messages`.")]
+    receipts: int
+    missed_tokens: Annotated[int, Field(description="Tokens that were expected in the cache, and not read.")]
+    cost_usd: Annotated[
+        Money, Field(description="What they cost more than reads; adds up to `cacheMissUsd`.")
+    ]
 
 
 def _items(query: UsageQuery, found: Sequence[UsageBreakdown]) -> Sequence[UsagePart] | Sequence[UsageGroup]:

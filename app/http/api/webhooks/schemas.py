@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field
 
-from app.http.parameters import NEVER_NULL, MomentParam
+from app.http.parameters import MomentParam, NeverNull
 from app.http.response_model import Moment, ResponseModel
 from app.requests.wire_models import InputModel
 from app.webhooks.message import WebhookEvent, WebhookFormat, message_id
@@ -72,19 +72,10 @@ class WebhookRequest(InputModel):
 class WebhookChange(InputModel):
     """Fields to change; omitted fields stay unchanged."""
 
-    url: Annotated[str | None, NEVER_NULL] = None
-    events: Annotated[Events | None, NEVER_NULL] = None
+    url: NeverNull[str] = None
+    events: NeverNull[Events] = None
     description: Description | None = None
-    enabled: Annotated[Annotated[bool, Field(strict=True)] | None, NEVER_NULL] = None
-
-    @field_validator("url", "events", "enabled")
-    @classmethod
-    def _is_something(cls, value: object, info: ValidationInfo) -> object:
-        # Validators run only for fields that were sent: null is not allowed for these.
-        if value is None:
-            message = "must be true or false" if info.field_name == "enabled" else "must not be null"
-            raise ValueError(message)
-        return value
+    enabled: NeverNull[Annotated[bool, Field(strict=True)]] = None
 
     def applied_to(self, webhook: Registration) -> Registration:
         """The webhook with the sent fields replaced."""

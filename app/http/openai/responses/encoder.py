@@ -4,15 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from app.events import (
-    BudgetReached,
-    ClientToolCall,
-    PermissionRequest,
-    PermissionResolved,
-    QuestionAsked,
-    QuestionResolved,
-    ToolCallResult,
-)
+from app import events
 from app.http.openai.answer import NOTHING, AnswerOptions, Received, RunAnswer, token_usage
 from app.http.openai.mapper import Delta
 from app.http.openai.responses.ids import ResponseName
@@ -170,9 +162,9 @@ class ResponseEncoder(RunAnswer):
 
     def _note(self, entry: LogEntry) -> None:
         match entry.event:
-            case PermissionRequest() | QuestionAsked() | BudgetReached() as request:
+            case events.PermissionRequest() | events.QuestionAsked() | events.BudgetReached() as request:
                 name = request.request_id
-            case ClientToolCall(tool_call_id=call_id):
+            case events.ClientToolCall(tool_call_id=call_id):
                 name = call_id
             case _:
                 return
@@ -182,11 +174,11 @@ class ResponseEncoder(RunAnswer):
     def _is_answer(self, entry: LogEntry) -> bool:
         """Whether the client has to ask for what follows, which answers what has waited."""
         match entry.event:
-            case PermissionResolved(request_id=name, reason="decided"):
+            case events.PermissionResolved(request_id=name, reason="decided"):
                 return name in self._asked
-            case QuestionResolved(request_id=name, resolved_by="answered" | "declined"):
+            case events.QuestionResolved(request_id=name, resolved_by="answered" | "declined"):
                 return name in self._asked
-            case ToolCallResult(tool_call_id=name):
+            case events.ToolCallResult(tool_call_id=name):
                 return name in self._asked and name in self._mapper.waiting
             case _:
                 return False
@@ -201,8 +193,10 @@ class ResponseEncoder(RunAnswer):
     def _finish(self) -> Iterator[str]:
         if self._mapper.done is None:
             waiting = self._for_person
-            yield from self._approvals([each for each in waiting if isinstance(each, PermissionRequest)])
-            rest = [each for each in waiting if not isinstance(each, PermissionRequest)]
+            yield from self._approvals(
+                [each for each in waiting if isinstance(each, events.PermissionRequest)]
+            )
+            rest = [each for each in waiting if not isinstance(each, events.PermissionRequest)]
             for delta in self._notice(rest):
                 yield from self._added(delta)
         yield from self._close()
@@ -266,7 +260,7 @@ class ResponseEncoder(RunAnswer):
         yield self._frame(f"{kind}.done", **place, name=item["name"], arguments=arguments)
         yield self._done({**item, "arguments": arguments, "status": "completed"})
 
-    def _approvals(self, requests: Sequence[PermissionRequest]) -> Iterator[str]:
+    def _approvals(self, requests: Sequence[events.PermissionRequest]) -> Iterator[str]:
         for request in requests:
             yield from self._close()
             item = {

@@ -1,12 +1,11 @@
 """ClientRelay: passes one signal of clients' own agents on to the operator's receiver."""
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import takewhile
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from app.platform.concurrency.offload import Offload
 
@@ -30,9 +29,12 @@ PAUSE_S: Final = 5.0
 """After a failure, in which what arrives waits; what has failed is not sent again."""
 
 
-class _Export(NamedTuple):
-    account: Hashable
-    body: bytes
+@dataclass(slots=True)
+class _Exports:
+    """Of one account. Messages of protobuf whose only field is a list become one when they are joined."""
+
+    body: bytearray = field(default_factory=bytearray)
+    count: int = 0
 
 
 @dataclass(slots=True)
@@ -43,7 +45,8 @@ class ClientRelay:
     post: Post
     results: Counter[Result] = field(default_factory=Counter)
     """Exports of clients, since the start."""
-    _waiting: deque[_Export] = field(default_factory=deque)
+    _waiting: dict[Hashable, _Exports] = field(default_factory=dict)
+    """By account: a receiver may refuse all because of one."""
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     _offload: Offload = field(default_factory=Offload)
     """Not the one of other requests: a client's telemetry delays no call of the model."""
@@ -53,30 +56,32 @@ class ClientRelay:
     ) -> None:
         """Take an export with the attributes of its sender; raises `Invalid`."""
         read = partial(self.read, body, media_type, attributes)
-        export = _Export(account, await self._offload.run(read, size=len(body)))
-        of_account = sum(len(each.body) for each in self._waiting if each.account == account)
-        of_all = sum(len(each.body) for each in self._waiting)
-        size = len(export.body)
-        if of_all + size > MAX_WAITING_BYTES or of_account + size > MAX_ACCOUNT_BYTES:
+        export = await self._offload.run(read, size=len(body))
+        waiting = self._waiting.get(account) or _Exports()
+        of_account = len(waiting.body) + len(export)
+        of_all = sum(len(each.body) for each in self._waiting.values()) + len(export)
+        if of_all > MAX_WAITING_BYTES or of_account > MAX_ACCOUNT_BYTES:
             self.results["dropped"] += 1
             return
-        self._waiting.append(export)
+        waiting.body += export
+        waiting.count += 1
+        self._waiting[account] = waiting
         self._arrived.set()
 
     async def send(self) -> None:
         """Send what has arrived of one account, once there is something."""
         await self._arrived.wait()
-        account = self._waiting[0].account
-        # Of one account: a receiver may refuse all because of one.
-        batch = list(takewhile(lambda each: each.account == account, self._waiting))
+        account, waiting = next(iter(self._waiting.items()))
+        body, count = bytes(waiting.body), waiting.count
         result: Sent = "unreachable"
         try:
-            # Messages of protobuf whose only field is a list become one when they are joined.
-            result = await self.post(b"".join(each.body for each in batch))
+            result = await self.post(body)
         finally:
-            self.results[result] += len(batch)
-            for _ in batch:
-                self._waiting.popleft()
+            self.results[result] += count
+            del self._waiting[account]
+            if waiting.count > count:
+                # What has arrived meanwhile waits behind other accounts.
+                self._waiting[account] = _Exports(waiting.body[len(body) :], waiting.count - count)
             if not self._waiting:
                 self._arrived.clear()
         if result == "unreachable":

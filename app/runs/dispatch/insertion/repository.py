@@ -4,26 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import (
-    CTE,
-    BigInteger,
-    Boolean,
-    ColumnClause,
-    ColumnElement,
-    FromClause,
-    Integer,
-    Interval,
-    Select,
-    Text,
-    Uuid,
-    bindparam,
-    case,
-    cast,
-    column,
-    func,
-    select,
-    true,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from app.conversations.records import Conversation, TranscriptState, TurnBeginning
@@ -112,65 +93,71 @@ def _json_or_null(value: Mapping[str, str] | None) -> str | None:
 
 
 _ARGUMENTS = (
-    ("account_id", Uuid),
-    ("api_key_id", Uuid),
-    ("state_key", Text),
-    ("turn", Integer),
+    ("account_id", sa.Uuid),
+    ("api_key_id", sa.Uuid),
+    ("state_key", sa.Text),
+    ("turn", sa.Integer),
     ("start_after", UtcDateTime),
-    ("starts_at_once", Boolean),
-    ("per_account", Integer),
-    ("per_key", Integer),
-    ("max_waiting", Integer),
-    ("process_id", Uuid),
-    ("kept_for", Interval),
+    ("starts_at_once", sa.Boolean),
+    ("per_account", sa.Integer),
+    ("per_key", sa.Integer),
+    ("max_waiting", sa.Integer),
+    ("process_id", sa.Uuid),
+    ("kept_for", sa.Interval),
 )
 _ADMISSION = (
-    column("held_for", Text),
-    column("rank", Integer),
-    column("queued_position", Integer),
-    column("is_started", Boolean),
-    column("offered_to", Uuid),
-    column("full_at", Integer),
+    sa.column("held_for", sa.Text),
+    sa.column("rank", sa.Integer),
+    sa.column("queued_position", sa.Integer),
+    sa.column("is_started", sa.Boolean),
+    sa.column("offered_to", sa.Uuid),
+    sa.column("full_at", sa.Integer),
 )
 
 
-def _after(first: FromClause | None, then: FromClause) -> FromClause:
-    return then if first is None else first.join(then, true())
+def _after(first: sa.FromClause | None, then: sa.FromClause) -> sa.FromClause:
+    return then if first is None else first.join(then, sa.true())
 
 
 def _inserting(
-    first: FromClause | None = None, *having: ColumnElement[bool], **of_first: ColumnElement[Any]
-) -> tuple[CTE, CTE]:
+    first: sa.FromClause | None = None, *having: sa.ColumnElement[bool], **of_first: sa.ColumnElement[Any]
+) -> tuple[sa.CTE, sa.CTE]:
     """What the function `admission` decides, and the run that is inserted because of it.
 
     `of_first`: columns of `first` instead of parameters, so that it is executed before the function.
     """
-    arguments = (of_first.get(name, cast(bindparam(name), type_)) for name, type_ in _ARGUMENTS)
-    decided = func.admission(*arguments).table_valued(*_ADMISSION)
-    admitted = select(*decided.c).select_from(_after(first, decided)).cte("admitted")
+    arguments = (of_first.get(name, sa.cast(sa.bindparam(name), type_)) for name, type_ in _ARGUMENTS)
+    decided = sa.func.admission(*arguments).table_valued(*_ADMISSION)
+    admitted = sa.select(*decided.c).select_from(_after(first, decided)).cte("admitted")
     of_run = (
         *("account_id", "run_id", "api_key_id", "graph_id", "model", "question", "request_hash"),
         *("request_id", "state_key", "turn", "start_after", "priority", "traceparent", "tracestate"),
         *("session_id", "message_id", "stops_unread", "end_user", "objects"),
     )
     values = {
-        **{name: of_first.get(name, cast(bindparam(name), runs.c[name].type)) for name in of_run},
-        **{name: cast(cast(bindparam(name), Text), Json) for name in ("request", "shown_answer", "metadata")},
-        "tags": cast(cast(bindparam("tags"), Text), postgresql.JSONB),
-        "created_at": func.now(),
-        "status": case((admitted.c.is_started, "running"), else_="queued"),
-        "process_id": case((admitted.c.is_started, cast(bindparam("process_id"), Uuid))),
-        "started_at": case((admitted.c.is_started, func.now())),
+        **{name: of_first.get(name, sa.cast(sa.bindparam(name), runs.c[name].type)) for name in of_run},
+        **{
+            name: sa.cast(sa.cast(sa.bindparam(name), sa.Text), Json)
+            for name in ("request", "shown_answer", "metadata")
+        },
+        "tags": sa.cast(sa.cast(sa.bindparam("tags"), sa.Text), postgresql.JSONB),
+        "created_at": sa.func.now(),
+        "status": sa.case((admitted.c.is_started, "running"), else_="queued"),
+        "process_id": sa.case((admitted.c.is_started, sa.cast(sa.bindparam("process_id"), sa.Uuid))),
+        "started_at": sa.case((admitted.c.is_started, sa.func.now())),
         "held_for": admitted.c.held_for,
         "rank": admitted.c.rank,
-        "ready_at": case((admitted.c.held_for.is_(None), func.now())),
+        "ready_at": sa.case((admitted.c.held_for.is_(None), sa.func.now())),
         "offered_to": admitted.c.offered_to,
-        "offered_until": case(
-            (admitted.c.offered_to.is_not(None), func.now() + cast(bindparam("offered_for"), Interval))
+        "offered_until": sa.case(
+            (
+                admitted.c.offered_to.is_not(None),
+                sa.func.now() + sa.cast(sa.bindparam("offered_for"), sa.Interval),
+            )
         ),
         "queued_position": admitted.c.queued_position,
     }
-    rows = select(*values.values()).select_from(_after(first, admitted))
+    rows = sa.select(*values.values()).select_from(_after(first, admitted))
     rows = rows.where(admitted.c.full_at.is_(None), *having)
     inserted = (
         postgresql.insert(runs)
@@ -183,45 +170,45 @@ def _inserting(
 
 
 _admitted, _inserted = _inserting()
-_INSERT = select(_admitted.c.full_at, *_inserted.c).select_from(_admitted.outerjoin(_inserted, true()))
+_INSERT = sa.select(_admitted.c.full_at, *_inserted.c).select_from(_admitted.outerjoin(_inserted, sa.true()))
 
 _OF_SESSION = {column_.name: f"conversation_{column_.name}" for column_ in sessions.c}
-_BEGINNING: tuple[ColumnClause[Any], ...] = (
-    column("has_called", Boolean),
-    *(column(name, BigInteger) for name in ("lines", "bytes", "last_position")),
+_BEGINNING: tuple[sa.ColumnClause[Any], ...] = (
+    sa.column("has_called", sa.Boolean),
+    *(sa.column(name, sa.BigInteger) for name in ("lines", "bytes", "last_position")),
 )
-_found = func.usable_key(
-    *(cast(bindparam("account_id"), Uuid), cast(bindparam("api_key_id"), Uuid)),
-    *(cast(bindparam("size"), BigInteger), cast(bindparam("max_stored"), BigInteger)),
-    type_=Uuid,
+_found = sa.func.usable_key(
+    *(sa.cast(sa.bindparam("account_id"), sa.Uuid), sa.cast(sa.bindparam("api_key_id"), sa.Uuid)),
+    *(sa.cast(sa.bindparam("size"), sa.BigInteger), sa.cast(sa.bindparam("max_stored"), sa.BigInteger)),
+    type_=sa.Uuid,
 ).column_valued("id")
-_usable_key = select(_found).cte("usable_key")
+_usable_key = sa.select(_found).cte("usable_key")
 
 
-def _reserving(inserted: CTE) -> ColumnElement[Any]:
+def _reserving(inserted: sa.CTE) -> sa.ColumnElement[Any]:
     """What is reserved for the run; nothing at all is stored if there is none."""
-    of_run = (cast(bindparam("account_id"), Uuid), inserted.c.run_id)
-    amount = (cast(bindparam("credits"), BigInteger), cast(bindparam("at"), UtcDateTime))
-    return func.reserve_at_once(*of_run, *amount).label("reserved")
+    of_run = (sa.cast(sa.bindparam("account_id"), sa.Uuid), inserted.c.run_id)
+    amount = (sa.cast(sa.bindparam("credits"), sa.BigInteger), sa.cast(sa.bindparam("at"), UtcDateTime))
+    return sa.func.reserve_at_once(*of_run, *amount).label("reserved")
 
 
-def _inserting_alone() -> Select[Any]:
+def _inserting_alone() -> sa.Select[Any]:
     _, inserted = _inserting(_usable_key, api_key_id=_usable_key.c.id)
-    return select(*inserted.c, _reserving(inserted))
+    return sa.select(*inserted.c, _reserving(inserted))
 
 
-def _inserting_turn() -> Select[Any]:
+def _inserting_turn() -> sa.Select[Any]:
     taken = taking_turn(_usable_key).cte("taken")
-    stored = bytes_in(cast(taken.c.account_id, Text), cast(taken.c.session_id, Text))
-    fits = stored < cast(bindparam("max_transcript"), BigInteger)
+    stored = bytes_in(sa.cast(taken.c.account_id, sa.Text), sa.cast(taken.c.session_id, sa.Text))
+    fits = stored < sa.cast(sa.bindparam("max_transcript"), sa.BigInteger)
     of_turn = {"state_key": taken.c.state_key, "turn": taken.c.turns, "session_id": taken.c.session_id}
-    is_own = taken.c.executor == cast(bindparam("executor"), Text)
+    is_own = taken.c.executor == sa.cast(sa.bindparam("executor"), sa.Text)
     _, inserted = _inserting(taken, fits, is_own, **of_turn)
     of_session = (column_.label(_OF_SESSION[column_.name]) for column_ in taken.c)
     of_run = (inserted.c[name] for name in ("account_id", "state_key", "session_id", "turn"))
-    beginning = func.beginning_of_turn(*of_run).table_valued(*_BEGINNING)
-    found = taken.outerjoin(inserted, true()).outerjoin(beginning, inserted.c.status == "running")
-    return select(*inserted.c, *of_session, *beginning.c, _reserving(inserted)).select_from(found)
+    beginning = sa.func.beginning_of_turn(*of_run).table_valued(*_BEGINNING)
+    found = taken.outerjoin(inserted, sa.true()).outerjoin(beginning, inserted.c.status == "running")
+    return sa.select(*inserted.c, *of_session, *beginning.c, _reserving(inserted)).select_from(found)
 
 
 _INSERT_ALONE, _INSERT_TURN = _inserting_alone(), _inserting_turn()

@@ -1,5 +1,6 @@
 """The data of calls that wait, as their account sees them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,7 +15,7 @@ class CallFilter:
 
     kind: WaitKind | None = None
     graph_id: str | None = None
-    run_id: str | None = None
+    run_ids: Sequence[str] | None = None
     state_key: str | None = None
     end_user: str | None = None
 

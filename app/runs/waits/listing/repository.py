@@ -57,5 +57,5 @@ def _is_open(account_id: AccountId, chosen: CallFilter) -> Iterator[ColumnElemen
     yield run_waits.c.resolved_by.is_(None)
     # A call in a process that died stays unresolved until its run is taken over.
     yield run_waits.c.expires_at > func.now()
-    if chosen.run_id is not None:
-        yield run_waits.c.run_id == chosen.run_id
+    if chosen.run_ids is not None:
+        yield run_waits.c.run_id.in_(chosen.run_ids)

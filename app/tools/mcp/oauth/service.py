@@ -14,15 +14,9 @@ from app.errors import Unavailable
 from app.platform.background import run_to_completion
 from app.platform.db import Database, StatementFailed
 from app.platform.network import Network
+from app.tools.mcp.oauth import repository
 from app.tools.mcp.oauth.endpoints import OAuthFailed, OAuthHttp
 from app.tools.mcp.oauth.records import LoginKey, McpLogin, StoredLogin
-from app.tools.mcp.oauth.repository import (
-    claim_refresh,
-    release_refresh,
-    renew_login,
-    sealed_login,
-    set_login,
-)
 from app.tools.mcp.oauth.sealing import LoginUnreadable, Sealer
 from app.tools.mcp.oauth.token_source import MARGIN_S, client_authentication
 
@@ -49,7 +43,7 @@ class McpLogins:
             await self.renew(key, unsaved.login, version=unsaved.version)
         try:
             async with self._database.read() as reader:
-                stored = await sealed_login(reader, key)
+                stored = await repository.sealed_login(reader, key)
         except (Unavailable, StatementFailed) as error:
             raise OAuthFailed("the login cannot be read from the database") from error
         if stored is None:
@@ -64,13 +58,13 @@ class McpLogins:
     async def save(self, key: LoginKey, login: McpLogin) -> None:
         """Keep a new login; raises what `Database.write` raises."""
         async with self._database.write() as tx:
-            await set_login(tx, key, self._sealer.seal(key, login))
+            await repository.set_login(tx, key, self._sealer.seal(key, login))
 
     async def claim(self, key: LoginKey, *, version: int) -> bool:
         """Whether this process alone may renew the login now; raises `OAuthFailed`."""
         try:
             async with self._database.write() as tx:
-                return await claim_refresh(tx, key, version=version, claim=_CLAIM)
+                return await repository.claim_refresh(tx, key, version=version, claim=_CLAIM)
         except (Unavailable, StatementFailed) as error:
             raise OAuthFailed("the renewed login could not be written to the database") from error
 
@@ -78,7 +72,7 @@ class McpLogins:
         """Let another process renew the login."""
         try:
             async with self._database.write() as tx:
-                await release_refresh(tx, key, version=version)
+                await repository.release_refresh(tx, key, version=version)
         except (Unavailable, StatementFailed) as error:
             # The claim ends by itself.
             log.warning("mcp_server.login_not_released", server=key.server, reason=str(error))
@@ -88,7 +82,7 @@ class McpLogins:
         self._unsaved[key] = StoredLogin(login, version)
         try:
             async with self._database.write() as tx:
-                await renew_login(tx, key, self._sealer.seal(key, login), version=version)
+                await repository.renew_login(tx, key, self._sealer.seal(key, login), version=version)
         except (Unavailable, StatementFailed) as error:
             log.error("mcp_server.login_not_saved", server=key.server, reason=str(error))  # noqa: TRY400
         else:

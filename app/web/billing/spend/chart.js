@@ -3,9 +3,9 @@
 /** @import { Amounts } from "./amounts.js" */
 /** @import { BudgetLine } from "./budget_line.js" */
 /** @import { LabelFor } from "./splits.js" */
+/** @import uPlot from "../../vendor/uplot.js" */
 
 import { html, useEffect, useRef, useState } from "../../html.js";
-import uPlot from "../../vendor/uplot.js";
 import { sumOf } from "./amounts.js";
 import { axisOf } from "./outliers.js";
 
@@ -43,12 +43,19 @@ export function Chart({ amounts, budget, marked, whole, labelFor }) {
   useEffect(() => {
     const room = place.current;
     if (room === null) return;
-    const plot = new uPlot(options(room, { amounts, budget, marked, whole }, point), stacked(amounts), room);
-    const watch = new ResizeObserver(() => plot.setSize({ width: room.clientWidth, height: HEIGHT }));
-    watch.observe(room);
+    /** @type {uPlot | undefined} */
+    let plot;
+    let isCurrent = true;
+    const watch = new ResizeObserver(() => plot?.setSize({ width: room.clientWidth, height: HEIGHT }));
+    import("../../vendor/uplot.js").then(({ default: Plot }) => {
+      if (!isCurrent) return;
+      plot = new Plot(options(Plot, room, { amounts, budget, marked, whole }, point), stacked(amounts), room);
+      watch.observe(room);
+    });
     return () => {
+      isCurrent = false;
       watch.disconnect();
-      plot.destroy();
+      plot?.destroy();
     };
   }, [amounts, budget?.amount, marked.join(), whole, dark]);
 
@@ -132,12 +139,13 @@ export function scaleOf({ rows, writing }, whole) {
 }
 
 /**
+ * @param {typeof uPlot} Plot
  * @param {HTMLElement} place
  * @param {Drawn} drawn
  * @param {Point} point
  * @returns {uPlot.Options}
  */
-function options(place, { amounts, budget, marked, whole }, point) {
+function options(Plot, place, { amounts, budget, marked, whole }, point) {
   const { moments, parts, writing } = amounts;
   const style = getComputedStyle(place);
   const colour = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
@@ -153,7 +161,7 @@ function options(place, { amounts, budget, marked, whole }, point) {
     width: place.clientWidth,
     height: HEIGHT,
     padding: [16, 12, 0, 0],
-    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+    tzDate: (seconds) => Plot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
     scales: {
@@ -183,7 +191,7 @@ function options(place, { amounts, budget, marked, whole }, point) {
           fill: colour(part === null ? "--part-other" : `--part-${index}`),
           width: 0,
           points: { show: false },
-          paths: uPlot.paths.bars?.({ size: [0.72, 44], radius: 0.08 }),
+          paths: Plot.paths.bars?.({ size: [0.72, 44], radius: 0.08 }),
         }))
         .reverse(),
     ],

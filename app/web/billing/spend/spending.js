@@ -6,7 +6,7 @@
 /** @import { LabelFor } from "./splits.js" */
 /** @import { Days, Show, Unit, View } from "../view.js" */
 
-import { html, useEffect, useMemo, useState, withValue } from "../../html.js";
+import { html, useLayoutEffect, useMemo, useState, withValue } from "../../html.js";
 import { formatExact, formatFixed, fromCredits, parseDollars } from "../../money.js";
 import { count, percent } from "../../parts/format.js";
 import { eachOf, linkTo } from "../view.js";
@@ -126,7 +126,7 @@ function Segments({ name, label: of, options, view, show }) {
 /** @param {{split: string, show: Show}} props */
 function TagField({ split, show }) {
   const [name, setName] = useState(tagOf(split) ?? "");
-  useEffect(() => setName(tagOf(split) ?? ""), [split]);
+  useLayoutEffect(() => setName(tagOf(split) ?? ""), [split]);
   const choose = (/** @type {Event} */ event) => {
     event.preventDefault();
     if (name !== "") show({ split: `tag:${name}` });

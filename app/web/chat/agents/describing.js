@@ -34,6 +34,21 @@ export function nameOf({ id, icon, title, provider }, graphs) {
   return icon ? `${icon} ${name}` : name;
 }
 
+/** What a run of it may cost at most; without a limit it is the last. @param {Graph} graph */
+const limitOf = ({ maxBudgetUsd }) => (maxBudgetUsd === null ? Number.MAX_VALUE : Number(maxBudgetUsd));
+
+/**
+ * The graphs in the order in which they are offered: an agent that may cost much is not the first that is tried.
+ * @param {Graph[]} graphs
+ */
+export const inOrder = (graphs) => graphs.toSorted((one, other) => limitOf(one) - limitOf(other));
+
+/**
+ * The one to begin with: what has tools can do more than work on a text.
+ * @param {Graph[]} graphs in order
+ */
+export const firstOf = (graphs) => graphs.find(({ tools }) => tools.length > 0) ?? graphs[0];
+
 /**
  * What it can do, in words, each with the names of its tools.
  * @param {Graph} graph

@@ -5,9 +5,9 @@
 /** @import { Graph, Model } from "../agents/describing.js" */
 
 import { apiPath, get } from "../../api.js";
-import { html, useEffect, useState, withValue } from "../../html.js";
+import { html, useEffect, useLayoutEffect, useState, withValue } from "../../html.js";
 import { t } from "../../languages.js";
-import { closeOnEscape } from "../../shell.js";
+import { closeOnEscape } from "../../parts/escape.js";
 import { effortsOf, modelNamed, nameOf } from "../agents/describing.js";
 
 /** @typedef {ReturnType<typeof useRunChoices>} Choices */
@@ -28,7 +28,7 @@ export function useRunChoices(graphId, mayList) {
       () => {},
     );
   }, []);
-  useEffect(() => setChosen({}), [graphId]);
+  useLayoutEffect(() => setChosen({}), [graphId]);
   return { models, chosen, setChosen };
 }
 

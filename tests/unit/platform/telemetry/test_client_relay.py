@@ -1,6 +1,7 @@
 """What a receiver may do to exports of clients' own agents: it never delays the clients."""
 
 import asyncio
+import tracemalloc
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -61,7 +62,7 @@ async def test_what_arrives_meanwhile_is_sent_together_and_each_account_apart() 
         await asyncio.sleep(1)
         await take(relay, b"e")
 
-    assert [body for _, body in receiver.got] == [b"a", b"bc", b"d", b"e"]
+    assert [body for _, body in receiver.got] == [b"a", b"d", b"bc", b"e"]
     assert relay.results == {"forwarded": 5}
 
 
@@ -111,3 +112,20 @@ async def test_what_waits_is_bounded_and_no_account_takes_it_all() -> None:
 
     assert (dropped, beside, after) == (2, 2, 7)
     assert relay.results["forwarded"] == 8
+
+
+@in_virtual_time
+async def test_exports_without_contents_take_no_memory_while_they_wait() -> None:
+    receiver = Receiver([])
+    async with relaying(receiver) as relay:
+        await take(relay, b"a")
+        tracemalloc.start()
+        for _ in range(10_000):
+            await relay.accept(b"", "", {}, account="acme")
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        receiver.let_go.set()
+        await asyncio.sleep(1)
+
+    assert relay.results == {"forwarded": 10_001}
+    assert held < 100_000

@@ -1,0 +1,24 @@
+"""index cache misses: the few receipts that have a cause are summed up by it."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+revision: str = "f6a92d3b81c5"
+down_revision: str | None = "e1b7d25c9a03"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+compatibility: str = "expand"
+
+
+def upgrade() -> None:
+    """Apply while older servers may still run."""
+    op.execute("SET LOCAL lock_timeout = '5s'")
+    # No receipt is stored while it is made, which takes seconds for millions.
+    op.create_index(
+        "ix_charge_receipts_cache_miss",
+        "charge_receipts",
+        ["account_id", sa.text("used_at DESC"), sa.text("id DESC")],
+        postgresql_where=sa.text("cache_miss ->> 'cause' IS NOT NULL"),
+    )
