@@ -21,6 +21,7 @@ import structlog
 
 from app.bootstrap.storage import embedded_database, require_data_directory
 from app.cli.addresses import listen, listen_for_scrapes
+from app.cli.processes.listener import withdraw
 from app.cli.processes.options import MemberOptions
 from app.errors import OperatorError
 from app.platform.background import first_of
@@ -152,6 +153,7 @@ class ProcessSupervisor:
             status = await process.wait()
         finally:
             self._running.remove(process)
+            withdraw(self.options.accepted, int(name))
             writer.close()
         await asyncio.to_thread(lines.join, _LAST_LINES_S)
         return has_served, status
