@@ -7,10 +7,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
@@ -28,7 +29,8 @@ from app.platform.audit.records import SERVER
 from app.platform.clock.clock import Clock
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse, text_of
 from tests.e2e.agents import named_by_caller
-from tests.e2e.stories import CLOCK, World, WorldOf, a_client, until
+from tests.e2e.stories import CLOCK, PROVIDER_KEY, World, WorldOf, a_client, until
+from tests.e2e.test_one_command_with_several_processes import a_command
 from tests.e2e.the_bill import bill, wire
 from tests.integration.test_http_budgets import client_of
 from tests.patience import PATIENCE_S
@@ -226,18 +228,30 @@ async def work(tenants: Mapping[str, Tenant]) -> None:
     await asyncio.gather(*(post() for _ in range(AT_ONCE)))
 
 
+SETTINGS = {
+    "RUNTALLY_MARKUP": "1.17",
+    "RUNTALLY_WEBHOOK_ALLOW_PRIVATE": "true",
+    "RUNTALLY_MAX_CONCURRENT_RUNS": str(AT_ONCE),
+}
+
+
 @pytest.mark.long
+@pytest.mark.parametrize("processes", [0, 3])
 async def test_everything_that_shows_costs_agrees_with_what_was_sent(
-    world_of: WorldOf, database_url: str
+    world_of: WorldOf, database_url: str, redis_url: str, memory_path: Path, processes: int
 ) -> None:
+    """The processes of a command, if there are any, are a fleet with the server of this process."""
     provider = Provider()
-    world = await world_of(
-        named_by_caller(provider),
-        RUNTALLY_MARKUP="1.17",
-        RUNTALLY_WEBHOOK_ALLOW_PRIVATE=True,
-        RUNTALLY_MAX_CONCURRENT_RUNS=AT_ONCE,
-    )
-    async with tenants_of(world) as tenants:
+    shared = {**SETTINGS, "DATABASE_URL": database_url, "REDIS_URL": redis_url}
+    world = await world_of(named_by_caller(provider), **(shared if processes else SETTINGS))
+    async with AsyncExitStack() as stack:
+        if processes:
+            shared["ANTHROPIC_API_KEY"] = PROVIDER_KEY
+            command = await stack.enter_async_context(
+                a_command(memory_path, world.simulator, processes, **shared)
+            )
+            world = replace(world, url=str(command.http.base_url))
+        tenants = await stack.enter_async_context(tenants_of(world))
         await limit(world, tenants)
         await work(tenants)
         for tenant in tenants.values():
