@@ -51,8 +51,7 @@ def main() -> None:
 
 async def _serve(settings: Settings, options: MemberOptions, link: socket.socket) -> None:
     scrapes = nullcontext() if options.scrapes is None else socket.socket(fileno=options.scrapes)
-    accepted = Path(options.directory, "accepted")
-    with SharedListener(options.api, accepted, int(options.name)) as api, scrapes as metrics:
+    with SharedListener(options.api, options.accepted, int(options.name)) as api, scrapes as metrics:
         for sock in (api, metrics):
             if sock is not None:
                 sock.set_inheritable(False)

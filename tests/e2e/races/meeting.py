@@ -24,7 +24,8 @@ def an_open_arena(
     directory: Path,
     database_url: str,
     *,
-    doors: int,
+    doors: int = 1,
+    processes: int = 1,
     redis_url: str | None = None,
     idle: int = 0,
     agent: str = CLAUDE,
@@ -37,7 +38,13 @@ def an_open_arena(
         async def keep(ready: "asyncio.Future[Arena]") -> None:
             try:
                 opening = an_arena(
-                    directory, database_url, doors=doors, redis_url=redis_url, idle=idle, agent=agent
+                    directory,
+                    database_url,
+                    doors=doors,
+                    processes=processes,
+                    redis_url=redis_url,
+                    idle=idle,
+                    agent=agent,
                 )
                 async with opening as arena:
                     ready.set_result(arena)
@@ -67,12 +74,16 @@ async def _held(arena: Arena, program: Program) -> list[str]:
     with capture_logs() as lines:
         await race.hold()
         problems = await problems_of(race)
-    return [*problems, *_errors(lines)]
+    return [*problems, *_errors([*lines, *arena.logged()])]
 
 
 def _errors(lines: Sequence[Any]) -> list[str]:
     """What an operator would be called for."""
-    return [f"logged {line}" for line in lines if line["log_level"] in {"error", "critical"}]
+    return [
+        f"logged {line}"
+        for line in lines
+        if line.get("log_level", line.get("level")) in {"error", "critical"}
+    ]
 
 
 def each_program(
