@@ -85,21 +85,6 @@ async def test_one_decision_lets_a_parked_run_make_all_of_its_calls(
 
 
 @without_cli
-async def test_a_run_without_a_conversation_is_allowed_call_by_call(
-    world_of: WorldOf, tmp_path: Path
-) -> None:
-    world = await world_of(calling(TO_BOB), **settings(tmp_path))
-    run_id, request = await asked(world)
-
-    refused = await world.decide(run_id, request, decision="allow_conversation")
-    await world.decide(run_id, request, decision="allow")
-
-    assert "grantable" not in request
-    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "decision")
-    assert resolutions(await world.events(run_id)) == [("allow", "decided")]
-
-
-@without_cli
 async def test_an_ag_ui_client_allows_a_conversation(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(calling(TO_BOB, TO_EVE), **settings(tmp_path))
     (interrupt,) = events_of(await world.http.post(AG_UI, json=an_input()))[-1]["outcome"]["interrupts"]
