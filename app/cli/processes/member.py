@@ -1,24 +1,21 @@
 """A process of `runtally serve --processes`: `python -m app.cli.processes.member OPTIONS`.
 
-Standard input is a socket to the supervisor. It is told when this process serves; and when it is gone, for
-whatever reason, this process ends at once, so that another command can have the port.
+It tells its supervisor when it serves, and ends with it.
 """
 
 import asyncio
 import json
 import os
-import shutil
-import signal
 import socket
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from threading import Thread
 
 import typer
 
 from app.cli.errors import explained
 from app.cli.logs import configure_logs
+from app.cli.processes.lifeline import held_lifeline
 from app.cli.processes.listener import SharedListener
 from app.cli.processes.options import MemberOptions
 from app.platform.metrics.exposition import Neighbours
@@ -32,8 +29,7 @@ with without_garbage_collection():
 def main() -> None:
     """Serve as this process until a signal arrives."""
     options = MemberOptions(**json.loads(sys.argv[1]))
-    link = _link()
-    Thread(target=_end_with_supervisor, args=(link, options.directory), daemon=True).start()
+    link = held_lifeline(options.directory)
     try:
         with explained():
             settings = Settings.load()
@@ -62,21 +58,6 @@ async def _serve(settings: Settings, options: MemberOptions, link: socket.socket
             neighbours=Neighbours(options.name, Path(options.directory)),
             when_up=lambda: link.send(MemberOptions.SERVES),
         )
-
-
-def _link() -> socket.socket:
-    """The socket to the supervisor, which nothing that this process starts may inherit."""
-    link = socket.socket(fileno=os.dup(sys.stdin.fileno()))
-    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - it is no path
-        os.dup2(nothing.fileno(), sys.stdin.fileno())
-    return link
-
-
-def _end_with_supervisor(link: socket.socket, directory: str) -> None:
-    link.recv(1)
-    # The supervisor would have removed it.
-    shutil.rmtree(directory, ignore_errors=True)
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
