@@ -151,6 +151,25 @@ class RunAnswer:
         return {**known, "created": self._created_s, "model": self._options.model}
 
 
+class Citations(list[Delta]):
+    """The pages that a text is based on, each with the part of the text before it."""
+
+    def cite(self, page: Delta, length: int) -> Delta | None:
+        """A page is cited after so much text; None if it is already for the same part."""
+        before = [each for each in self if each["end_index"] < length]
+        start = before[-1]["end_index"] if before else 0
+        cited = {"type": "url_citation", **page, "start_index": start, "end_index": length}
+        if cited in self:
+            return None
+        self.append(cited)
+        return cited
+
+
+def in_chat(cited: Delta) -> Delta:
+    """A citation as messages of chats have it."""
+    return {"type": cited["type"], "url_citation": {name: cited[name] for name in cited if name != "type"}}
+
+
 def token_usage(done: Done, of_input: str, of_output: str) -> dict[str, Any]:
     """The tokens of a run; what the provider counts as reasoning is not known."""
     usage, (read, written) = done.usage, done.cached or (0, 0)

@@ -43,6 +43,9 @@ class CompletionMapper:
         match event:
             case events.TextDelta() | events.ThinkingDelta() | events.MessageDiscarded():
                 yield from self._written(event)
+            case events.Citation():
+                if event.parent_tool_call_id is None and not self.is_object:
+                    yield {"annotations": [{"title": event.title or event.url, "url": event.url}]}
             case events.ToolCallStart() | events.ToolCallResult() | events.ClientToolCall():
                 yield from self._called(event)
             case events.PermissionRequest() | events.QuestionAsked() | events.BudgetReached():
@@ -115,7 +118,6 @@ class CompletionMapper:
         | events.Interrupted
         | events.Step
         | events.UserMessageDelivered
-        | events.Citation
         | events.FilesChanged,
     ) -> None:
         """No client of this wire has a place for these."""
@@ -126,7 +128,6 @@ class CompletionMapper:
             | events.Interrupted
             | events.Step
             | events.UserMessageDelivered
-            | events.Citation
             | events.FilesChanged
         )
         if not isinstance(event, shown):

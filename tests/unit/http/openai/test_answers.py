@@ -7,6 +7,7 @@ import pytest
 
 from app.events import (
     AssistantFinal,
+    Citation,
     ClientEvent,
     ClientToolCall,
     MessageDiscarded,
@@ -100,6 +101,20 @@ def test_a_discarded_text_is_not_sent_twice_and_the_whole_answer_is_without_it(
 
     assert content(streamed(*events)) == shown
     assert whole(*events)["content"] == "".join(again)
+
+
+def test_pages_that_are_cited_are_annotations() -> None:
+    cited = Citation(message_id="m", url="https://a/", title="A", cited_text="It snows.")
+    events: list[ClientEvent] = [STARTED, text("\nSnow."), cited, cited, text(" Rain."), cited, DONE]
+
+    places = [
+        {"title": "A", "url": "https://a/", "start_index": start, "end_index": end}
+        for start, end in ((0, 5), (5, 11))
+    ]
+    annotations = [{"type": "url_citation", "url_citation": each} for each in places]
+    assert whole(*events)["annotations"] == annotations
+    deltas = [frame["choices"][0]["delta"] for frame in frames(streamed(*events))[:-3]]
+    assert [each for delta in deltas for each in delta.get("annotations", ())] == annotations
 
 
 def test_an_object_is_the_only_text() -> None:
