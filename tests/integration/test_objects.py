@@ -269,6 +269,20 @@ async def test_what_is_not_referred_to_in_time_is_refused_and_written_again(
     assert (looked_at, len(s3.contents())) == (0, 1)
 
 
+async def test_what_is_used_is_written_again_only_where_it_was_lost(
+    database: Database, s3: LoopbackS3, objects: Objects
+) -> None:
+    key, contents = await an_account(database), {sha256_of(LARGE): LARGE.encode()}
+    await MessageStore(database, objects).add(transcript_of(key), lines(LARGE))
+    await objects.write(key.account_id, contents)
+    before = s3.requests.count("PUT")
+    s3.lose()
+    await objects.write(key.account_id, contents)
+
+    assert await objects.read(key.account_id, contents) == contents
+    assert (before, s3.requests.count("PUT")) == (1, 2)
+
+
 @pytest.mark.parametrize("faults", [["unavailable"], ["cut"], ["damaged"], ["missing", "missing"]])
 @pytest.mark.parametrize("secret", [None, SECRET])
 async def test_a_read_that_fails_once_is_repeated(

@@ -99,6 +99,15 @@ class ObjectStorage:
         self._metrics.failed("lost")
         raise ContentLost from problem
 
+    async def has(self, account_id: AccountId, sha256: str) -> bool:
+        """Whether a content is there, damaged or not; raises `ContentsUnavailable`."""
+        try:
+            with self._request("head"):
+                await self._store.head_async(self._path(account_id, sha256))
+        except FileNotFoundError:
+            return False
+        return True
+
     async def delete(self, account_id: AccountId, sha256: str) -> None:
         """Delete a content, if it is there; raises `ContentsUnavailable`."""
         with suppress(FileNotFoundError), self._request("delete"):
