@@ -19,10 +19,10 @@ from app.cli.processes.lifeline import held_lifeline
 from app.cli.processes.listener import SharedListener
 from app.cli.processes.options import MemberOptions
 from app.platform.metrics.exposition import Neighbours
-from app.platform.server.imports import without_garbage_collection
+from app.platform.server.imports import quick_imports
 from app.platform.settings import Settings, withdraw_secrets
 
-with without_garbage_collection():
+with quick_imports():
     from app.cli.serve import serve_on
 
 

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from app.events import FROM_AGENT
-from app.tools.mcp.content import NOTES_BYTES, ContentLimits
+from app.tools.mcp.limits import NOTES_BYTES, ContentLimits
 from runtally.tools.tool import Effect
 
 MAX_ID_CHARS = 100

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request, Response
 from app.http.admission.checks import SMALL_BODY_BYTES, TEXT_BODY_BYTES, CheckedRoute, literal_paths
 from app.http.anthropic.telemetry_routes import MAX_BYTES
 from app.http.app import documented_app
-from app.http.response_model import ResponseModel
 from app.http.routers import ROUTERS
 from tests.patience import PATIENCE_S
 
@@ -160,18 +159,3 @@ def test_a_route_is_prepared_once_when_it_is_first_asked_for() -> None:
     assert (len(apps), route.methods, prepared) == (1, {"GET"}, ["/shown/{name}"])
     with pytest.raises(AttributeError, match="no_such"):
         _ = route.no_such
-
-
-def test_the_form_of_a_response_is_built_when_it_is_first_sent() -> None:
-    class Shown(ResponseModel):
-        name: str
-
-    async def show() -> Shown:
-        return Shown(name="one")
-
-    router = APIRouter(route_class=CheckedRoute)
-    router.add_api_route("/shown", show)
-    assert not Shown.__pydantic_complete__
-
-    assert Shown(name="one").model_dump() == {"name": "one"}
-    assert Shown.__pydantic_complete__
