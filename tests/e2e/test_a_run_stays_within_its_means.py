@@ -69,7 +69,7 @@ async def test_a_run_ends_with_the_credit(world_of: WorldOf) -> None:
     assert credit.reserved == 0
 
 
-@every_agent
+@without_cli
 async def test_a_run_ends_with_a_budget_of_its_end_user(world_of: WorldOf) -> None:
     # Each message costs 3 cents and more.
     usage = {"input_tokens": 10_000, "output_tokens": 1}
@@ -96,7 +96,7 @@ async def test_a_run_ends_with_a_budget_of_its_end_user(world_of: WorldOf) -> No
     assert await world.ended(other.json()["runId"])
 
 
-@every_agent
+@without_cli
 async def test_webhooks_know_of_a_budget_that_refuses_before_it_is_reached(world_of: WorldOf) -> None:
     usage = {"input_tokens": 10_000, "output_tokens": 1}
     world = await world_of(
