@@ -13,7 +13,7 @@ import pytest
 
 from app.simulator.script import Hold, Reply, Responder, Text, ToolUse, in_turn
 from runtally import AsyncClient
-from tests.e2e.agents import MESSAGES, every_agent, without_cli
+from tests.e2e.agents import MESSAGES, every_agent_at_length, without_cli
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import KEY, Heard, World, WorldOf, a_request
 from tests.e2e.test_a_chat_of_the_ai_sdk import V6, a_post, consent, parts_of, says
@@ -30,7 +30,7 @@ GRANTS = "/v1/sessions/chat-1/grants"
 AG_UI, CHAT = f"/v1/ag-ui/{MESSAGES}:mailer", f"/v1/ai-sdk/{MESSAGES}:mailer/chat"
 
 
-@every_agent
+@every_agent_at_length
 async def test_a_conversation_is_asked_once_until_the_grant_is_revoked(
     world_of: WorldOf, tmp_path: Path
 ) -> None:

@@ -67,7 +67,7 @@ async def test_a_run_ends_with_the_credit(world_of: WorldOf) -> None:
     assert credit.reserved == 0
 
 
-@every_agent
+@without_cli
 async def test_a_run_ends_with_a_budget_of_its_end_user(world_of: WorldOf) -> None:
     # Each message costs 3 cents and more.
     usage = {"input_tokens": 10_000, "output_tokens": 1}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.simulator.script import Reply, Text
-from tests.e2e.agents import every_agent
+from tests.e2e.agents import without_cli
 from tests.e2e.stories import OpenWorld
 from tests.e2e.test_attachments_reach_the_model import attached, turn
 from tests.integration.object_storage import BUCKET, loopback_s3
@@ -21,7 +21,7 @@ def files_below(directory: Path) -> list[int]:
     return [path.stat().st_size for path in directory.rglob("*") if path.is_file()]
 
 
-@every_agent
+@without_cli
 async def test_an_attachment_is_in_each_turn_of_a_conversation(open_world: OpenWorld, tmp_path: Path) -> None:
     outside = tmp_path / "objects"
     settings = {

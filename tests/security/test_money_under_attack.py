@@ -116,6 +116,7 @@ async def test_a_run_cancelled_before_the_first_byte_pays_for_its_prompt(world_o
     assert (billing["meters"]["gateway"], billing["drift"]) == (len(receipts), 0)
 
 
+@pytest.mark.long
 async def test_a_run_whose_provider_answers_without_end_ends_in_order(world_of: WorldOf) -> None:
     flood = Flood(b"text/event-stream")
     async with loopback.serve_on_loopback(flood) as url:
