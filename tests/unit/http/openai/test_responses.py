@@ -157,7 +157,7 @@ def test_what_others_end_is_no_end_of_the_response() -> None:
 def test_what_still_waits_ends_the_next_response_again() -> None:
     entries = entries_of(STARTED, CALL, REQUEST, BUDGET)
 
-    decided = whole(entries, Received(4, decided=frozenset({"p-1"})))
+    decided = whole(entries, Received(4, answered=frozenset({"p-1"})))
 
     assert kinds(decided) == ["message"]
     assert "the budget of this run is used up" in decided.output_text
