@@ -180,6 +180,7 @@ async def test_no_wire_shows_or_changes_the_run_of_another_key(
 def ways_to_name_a_run(victim: Victim) -> dict[str, tuple[str, dict[str, Any]]]:
     """Requests of other wires whose bodies name a run of the victim: where, and what."""
     asked = {"model": ASSISTANT, "input": [{"role": "user", "content": "What did I say?"}]}
+    tasks: dict[str, dict[str, Any]] = {"get": {}, "cancel": {}, "update": {"inputResponses": {}}}
     response, tool = f"resp_{victim.run_id}", ASSISTANT.replace(":", "__")
     called = a_call(tool, "hi", arguments={"message": "hi", "conversation": f"run:{victim.run_id}"})
     reference = {"type": "item_reference", "id": f"msg_{victim.run_id}~0.0"}
@@ -198,7 +199,7 @@ def ways_to_name_a_run(victim: Victim) -> dict[str, tuple[str, dict[str, Any]]]:
         "a form over MCP": ("/mcp", modern(a_call(tool, "hi", requestState=victim.run_id))),
         **{
             f"{method} of MCP": ("/mcp", modern(of_task(method, victim.run_id, **more), **WITH_TASKS))
-            for method, more in {"get": {}, "cancel": {}, "update": {"inputResponses": {}}}.items()
+            for method, more in tasks.items()
         },
     }
 

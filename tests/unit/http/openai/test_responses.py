@@ -148,6 +148,16 @@ def test_a_response_of_joined_texts_is_the_same() -> None:
         assert whole(found, Received(position)) == whole(entries, Received(position))
 
 
+def test_a_response_is_completed_when_the_run_ended_or_began_to_wait() -> None:
+    began_s = 1_764_000_000
+    entries = [each._replace(at=(began_s + each.position) * 1000 + 7) for each in RUN]
+
+    found = [whole(entries, Received(position)).completed_at for position in (0, 5, 9, 12)]
+
+    assert found == [began_s + position for position in (5, 9, 12, len(RUN))]
+    assert whole(entries[:3]).completed_at is None
+
+
 def test_what_others_end_is_no_end_of_the_response() -> None:
     expired = RESOLVED.model_copy(update={"reason": "expired", "decision": "deny"})
 
