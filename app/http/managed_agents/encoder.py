@@ -32,7 +32,7 @@ class SessionEncoder:
         self._mapper.usage = usage
 
     def skip(self, entries: Sequence[LogEntry]) -> None:
-        """The client lacks or has what these say: later ones depend on them."""
+        """Read entries whose frames the client does not get: later ones depend on them."""
         for entry in entries:
             for _ in self._mapper.map(entry):
                 pass

@@ -52,3 +52,5 @@ def request_events(receipts: Sequence[Receipt]) -> Iterator[Event]:
         }
         known = {"id": f"{start}.end", "model_request_start_id": start, "model_usage": usage}
         yield {"type": "span.model_request_end", **known}
+        if each.stop_reason == "compaction":
+            yield {"type": "agent.thread_context_compacted", "id": f"{start}.compacted"}

@@ -46,10 +46,8 @@ class Received:
 
     position: int = 0
     """Nothing is sent up to there."""
-    decided: frozenset[str] = frozenset()
-    """The requests that need no person any more."""
     answered: frozenset[str] = frozenset()
-    """The calls of client tools whose results it has posted."""
+    """What waits no more: requests that need no person, and calls of client tools with posted results."""
 
 
 NOTHING: Final = Received()
@@ -103,8 +101,8 @@ class RunAnswer:
 
     @property
     def _for_person(self) -> list[Waiting]:
-        decided = self._received.decided
-        return [each for name, each in self._mapper.pending.items() if name not in decided]
+        answered = self._received.answered
+        return [each for name, each in self._mapper.pending.items() if name not in answered]
 
     @property
     def _for_client(self) -> set[str]:

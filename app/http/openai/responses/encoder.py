@@ -52,6 +52,8 @@ class ResponseEncoder(RunAnswer):
         """What has begun to wait in this response."""
         self._asked_at = 0
         """Where the last of that was."""
+        self._completed_s = 0
+        """When the last of that was, or the end of the run."""
         self._is_over = False
         self.next_after: int | None = None
         """The position after which the next response to the same run begins, once this one was answered."""
@@ -110,6 +112,7 @@ class ResponseEncoder(RunAnswer):
         usage = None if done is None else token_usage(done, "input", "output")
         return {
             **self._head(status),
+            "completed_at": (self._completed_s or None) if status == "completed" else None,
             "error": error,
             "incomplete_details": details,
             "output": self._output,
@@ -158,6 +161,7 @@ class ResponseEncoder(RunAnswer):
         for delta in deltas:
             yield from self._added(delta)
         if self._mapper.done is not None:
+            self._completed_s = entry.at // 1000
             yield from self._begin()
             yield from self._finish()
 
@@ -170,7 +174,7 @@ class ResponseEncoder(RunAnswer):
             case _:
                 return
         self._asked.add(name)
-        self._asked_at = entry.position
+        self._asked_at, self._completed_s = entry.position, entry.at // 1000
 
     def _is_answer(self, entry: LogEntry) -> bool:
         """Whether the client has to ask for what follows, which answers what has waited."""

@@ -92,3 +92,14 @@ def test_each_message_is_a_request_and_its_adjustment_is_none() -> None:
         "speed": None,
     }
     assert all(number for name, number in end["model_usage"].items() if name != "speed")
+
+
+def test_a_request_that_compacts_the_conversation_is_one_more_event() -> None:
+    receipt = charged(EVERY_KIND, attempt=1, run_id="r-1", usage_unit_id="msg_1", stop_reason="compaction")
+
+    *_, end, compacted = request_events([receipt])
+
+    assert compacted["type"] == "agent.thread_context_compacted"
+    assert (end["id"], compacted["id"]) == tuple(
+        f"sevt_r-1~request.1.msg_1.{n}" for n in ("end", "compacted")
+    )

@@ -170,7 +170,7 @@ def test_what_waits_for_a_person_ends_the_answer_with_a_link(request_: Any, what
 def test_a_response_that_goes_on_has_what_the_client_lacks() -> None:
     resolved = PermissionResolved(request_id=REQUEST.request_id, decision="allow", reason="decided")
     entries = entries_of(STARTED, text("one"), CALL, REQUEST, resolved, text("two", "n"), DONE)
-    decided = Received(4, decided=frozenset({REQUEST.request_id}))
+    decided = Received(4, answered=frozenset({REQUEST.request_id}))
     going_on = ChunkEncoder("r-1", OPTIONS, decided)
 
     assert content(going_on.encode(entries[:4])) == ""

@@ -148,6 +148,16 @@ def test_a_response_of_joined_texts_is_the_same() -> None:
         assert whole(found, Received(position)) == whole(entries, Received(position))
 
 
+def test_a_response_is_completed_when_the_run_ended_or_began_to_wait() -> None:
+    began_s = 1_764_000_000
+    entries = [each._replace(at=(began_s + each.position) * 1000 + 7) for each in RUN]
+
+    found = [whole(entries, Received(position)).completed_at for position in (0, 5, 9, 12)]
+
+    assert found == [began_s + position for position in (5, 9, 12, len(RUN))]
+    assert whole(entries[:3]).completed_at is None
+
+
 def test_what_others_end_is_no_end_of_the_response() -> None:
     expired = RESOLVED.model_copy(update={"reason": "expired", "decision": "deny"})
 
@@ -157,7 +167,7 @@ def test_what_others_end_is_no_end_of_the_response() -> None:
 def test_what_still_waits_ends_the_next_response_again() -> None:
     entries = entries_of(STARTED, CALL, REQUEST, BUDGET)
 
-    decided = whole(entries, Received(4, decided=frozenset({"p-1"})))
+    decided = whole(entries, Received(4, answered=frozenset({"p-1"})))
 
     assert kinds(decided) == ["message"]
     assert "the budget of this run is used up" in decided.output_text
