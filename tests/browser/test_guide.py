@@ -67,7 +67,9 @@ async def test_the_search_finds_sections_and_leads_to_them(site: Site) -> None:
         await expect(search.get_by_role("status")).to_have_text("Nothing has all these words.")
         await search.get_by_role("searchbox").fill("replica reports")
         await first.click()
-        await expect(page).to_have_url(re.compile("/docs/guide/operations/storage#a-replica-for-lists-and-reports$"))
+        await expect(page).to_have_url(
+            re.compile("/docs/guide/operations/storage#a-replica-for-lists-and-reports$")
+        )
         await screenshot(page, "guide-operations-dark")
 
     assert problems == []
