@@ -392,3 +392,9 @@ def test_a_place_where_nothing_can_be_stored_is_an_error_of_the_operator(tmp_pat
 
     with pytest.raises(ObjectsNotUsable, match="RUNTALLY_OBJECTS"):
         ObjectStorage(f"file://{tmp_path}/file/below", None, DIRECT)
+
+
+def test_no_other_user_reads_a_directory_that_is_made_for_contents(tmp_path: Path) -> None:
+    ObjectStorage(f"file://{tmp_path}/objects", None, DIRECT)
+
+    assert (tmp_path / "objects").stat().st_mode & 0o777 == 0o700
