@@ -103,14 +103,14 @@ class ObjectStorage:
         self._metrics.failed("lost")
         raise ContentLost from problem
 
-    async def has(self, account_id: AccountId, sha256: str) -> bool:
-        """Whether a content is there, damaged or not; raises `ContentsUnavailable`."""
+    async def is_lost(self, account_id: AccountId, sha256: str) -> bool:
+        """Whether a content that was written is missing, as far as that can be found out."""
         try:
-            with self._request("head"):
+            with suppress(ContentsUnavailable), self._request("head"):
                 await self._store.head_async(self._path(account_id, sha256))
         except FileNotFoundError:
-            return False
-        return True
+            return True
+        return False
 
     async def delete(self, account_id: AccountId, sha256: str) -> None:
         """Delete a content, if it is there; raises `ContentsUnavailable`."""
