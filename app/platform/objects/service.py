@@ -59,8 +59,7 @@ class Objects:
 
         async def put(sha256: str) -> None:
             async with self._requests:
-                # What is used may have been lost.
-                if sha256 not in used or not await storage.has(account_id, sha256):
+                if sha256 not in used or await storage.is_lost(account_id, sha256):
                     await storage.put(account_id, sha256, contents[sha256])
 
         await asyncio.gather(*map(put, contents))
