@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.simulator.script import Reply, Text
-from tests.e2e.agents import without_cli
+from tests.e2e.agents import every_agent, without_cli
 from tests.e2e.stories import OpenWorld
 from tests.e2e.test_attachments_reach_the_model import attached, turn
 from tests.integration.object_storage import BUCKET, loopback_s3
