@@ -2,16 +2,15 @@
 
 import asyncio
 import os
-import shutil
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
-from playwright.async_api import Page, ViewportSize, async_playwright
+from playwright.async_api import Page, ViewportSize
 
 from tests.architecture.tree import ROOT
-from tests.browser.conftest import ARGUMENTS
+from tests.browser.site import a_browser
 
 PICTURES = ROOT / "docs" / "pictures"
 _SIZE = ViewportSize(width=1280, height=720)
@@ -44,9 +43,7 @@ async def draw() -> None:
 
 async def _photograph(url: str, key: str) -> None:
     PICTURES.mkdir(exist_ok=True)
-    async with async_playwright() as playwright:
-        chromium = shutil.which("chromium")
-        browser = await playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+    async with a_browser() as browser:
         context = await browser.new_context(base_url=url, viewport=_SIZE, color_scheme="light")
         response = await context.request.post("/v1/browser-session", data={"apiKey": key})
         assert response.ok, response.status
@@ -57,7 +54,6 @@ async def _photograph(url: str, key: str) -> None:
             if name == "chat":
                 await _ask(page)
             await page.screenshot(path=Path(PICTURES / f"{name}.png"))
-        await browser.close()
 
 
 async def _ask(page: Page) -> None:
