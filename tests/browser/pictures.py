@@ -3,17 +3,16 @@
 import asyncio
 import io
 import os
-import shutil
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
 from PIL import Image
-from playwright.async_api import Page, ViewportSize, async_playwright
+from playwright.async_api import Page, ViewportSize
 
 from tests.architecture.tree import ROOT
-from tests.browser.conftest import ARGUMENTS
+from tests.browser.site import a_browser
 
 PICTURES = ROOT / "docs" / "pictures"
 OF_THE_GUIDE = ROOT / "app" / "web" / "pictures"
@@ -49,9 +48,7 @@ async def draw() -> None:
 async def _photograph(url: str, key: str) -> None:
     for directory in (PICTURES, OF_THE_GUIDE):
         directory.mkdir(exist_ok=True)
-    async with async_playwright() as playwright:
-        chromium = shutil.which("chromium")
-        browser = await playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+    async with a_browser() as browser:
         context = await browser.new_context(base_url=url, viewport=_SIZE, color_scheme="light")
         response = await context.request.post("/v1/browser-session", data={"apiKey": key})
         assert response.ok, response.status
@@ -68,7 +65,6 @@ async def _photograph(url: str, key: str) -> None:
         await _say(page, "A table for two in Rome at eight, please.")
         await page.get_by_role("button", name="Allow", exact=True).wait_for()
         _keep("consent", await page.locator("details.tool").screenshot(), width=600)
-        await browser.close()
 
 
 async def _ask(page: Page) -> None:
