@@ -51,7 +51,8 @@ class WholeCompletion(RunAnswer):
         cited = Citations()
         for delta in deltas:
             text = delta.get("content", "")
-            texts.append(text if any(texts) else text.lstrip())
+            if text := text if texts else text.lstrip():
+                texts.append(text)
             for page in delta.get("annotations", ()):
                 cited.cite(page, sum(map(len, texts)))
         return {
