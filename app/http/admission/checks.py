@@ -1,5 +1,6 @@
 """CheckedRoute: checks credential, scopes, rate, parameters, content type and size before a route runs."""
 
+from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +34,8 @@ _JSON: Final = "application/json"
 _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Problem} for status in ERRORS}
 _MAX_NAMED: Final = 10
 _PREPARING: Final = RLock()
+_LIST: Final = "[]"
+"""How the names of parameters end that may be given several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,7 @@ class CheckedRoute(APIRoute):
         async def handle_checked(request: Request) -> Response:
             account = await _check_headers(request, scopes)
             if parameters is not None:
-                _refuse_unknown(request, parameters)
+                _check_parameters(request, parameters)
             if body_limit is not None and (_has_body(request) or not body_limit.is_optional):
                 _require_media_type(request, body_limit.media_types)
             is_json = body_limit is not None and body_limit.is_json
@@ -213,14 +216,18 @@ async def _check_headers(request: Request, scopes: tuple[Scope, ...]) -> Hashabl
     return caller.account_id
 
 
-def _refuse_unknown(request: Request, parameters: frozenset[str]) -> None:
-    """A filter that is misspelt would select everything."""
-    unknown = [name for name in dict.fromkeys(request.query_params) if name not in parameters]
-    if unknown:
-        known = f"its parameters are {', '.join(sorted(parameters))}" if parameters else "it has none"
-        problem = f"is not a parameter of this request: {known}"
-        errors = [FieldError(name[:MAX_NAME_CHARS], problem) for name in unknown[:_MAX_NAMED]]
-        raise Invalid(f"{errors[0].field}: {problem}", errors=errors)
+def _check_parameters(request: Request, parameters: frozenset[str]) -> None:
+    """A filter that is misspelt would select everything, of one that is given twice the last would count."""
+    known = f"its parameters are {', '.join(sorted(parameters))}" if parameters else "it has none"
+    errors = []
+    for name, times in Counter(name for name, _ in request.query_params.multi_items()).items():
+        if name not in parameters:
+            problem = f"is not a parameter of this request: {known}"
+            errors.append(FieldError(name[:MAX_NAME_CHARS], problem))
+        elif times > 1 and not name.endswith(_LIST):
+            errors.append(FieldError(name, "is given twice"))
+    if errors:
+        raise Invalid(f"{errors[0].field}: {errors[0].message}", errors=errors[:_MAX_NAMED])
 
 
 def _require_media_type(request: Request, allowed: frozenset[str]) -> None:
