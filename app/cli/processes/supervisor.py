@@ -1,7 +1,7 @@
 """ProcessSupervisor: starts the processes of `runtally serve --processes`, starts them again, and stops them.
 
-They are a fleet on one machine (docs/operations/fleet.md). All accept connections from one listening socket, which
-stays open when one of them is killed.
+They are a fleet on one machine (docs/operations/fleet.md). All accept connections from one listening
+socket, which stays open when one of them is killed.
 """
 
 import asyncio
