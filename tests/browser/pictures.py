@@ -83,7 +83,7 @@ def _keep(name: str, seen: Path | bytes, *, width: int) -> None:
     """Keep a screenshot as a picture of the guide."""
     picture = Image.open(io.BytesIO(seen) if isinstance(seen, bytes) else seen).convert("RGB")
     picture = picture.resize((width, picture.height * width // picture.width), Image.Resampling.LANCZOS)
-    picture.save(OF_THE_GUIDE / f"{name}.avif", quality=22, speed=4)
+    picture.save(OF_THE_GUIDE / f"{name}.avif", quality=30, speed=4, subsampling="4:4:4")
 
 
 if __name__ == "__main__":
