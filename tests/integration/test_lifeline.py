@@ -24,7 +24,7 @@ def test_it_ends_and_leaves_nothing_whatever_the_supervisor_has_read(tmp_path: P
     ours, theirs = socket.socketpair()
     with ours, theirs:
         command = [sys.executable, "-c", PROCESS, str(directory)]
-        with subprocess.Popen(command, stdin=theirs) as process:
+        with subprocess.Popen(command, stdin=theirs.fileno()) as process:
             theirs.close()
             ours.settimeout(PATIENCE_S)
             ours.recv(1, 0 if reads else socket.MSG_PEEK)
