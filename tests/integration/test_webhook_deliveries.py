@@ -176,7 +176,7 @@ async def test_slow_receivers_do_not_delay_other_accounts(database: Database, ke
         tarpits = [(await register(database, key, slow.url))[0] for _ in range(4)]
         webhook, _ = await register(database, other, quick.url)
         await charge(database, key, *(f"slow_{number}" for number in range(20)))
-        async with delivering(database, config=config):
+        async with delivering(database, config=config, call_s=PATIENCE_S):
             await until_so(lambda: slow.at_once == config.max_per_account)
             await charge(database, other, *(f"quick_{number}" for number in range(20)))
             found = await settled(database, webhook, status="delivered")
