@@ -11,7 +11,7 @@ from mcp import types
 
 from app.requests.images import MAX_BYTES, image_header
 from app.storable import storable
-from app.tools.mcp.limits import ContentLimits
+from app.tools.mcp.spec import ContentLimits
 from app.tools.mcp.text import cut_to, one_line
 from runtally.tools.content import ToolContent, ToolImage, ToolText
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from app.platform.serialization.large_json import count_parts
 from app.platform.serialization.repaired_json import parsable
+from app.tools.mcp.spec import ContentLimits
 
-NOTES_BYTES = 1_000
-"""For the note about what is left out of a result, in addition to the limit for its texts."""
 _PROTOCOL_BYTES = 1024 * 1024
 """For a page of tools with their schemas, and for the protocol around a result."""
 MAX_VALUES = 30_000
@@ -19,14 +18,6 @@ _STRINGS = re.compile(rb'"[^"\\\r\n]*+(?:\\.[^"\\\r\n]*+)*+(?:"|\\?[\r\n]|\\?\Z)
 """Strings, including unterminated ones: it matches at every quotation mark."""
 _ESCAPED = 2
 """How many times longer a text may be as JSON."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContentLimits:
-    """The limits of a result: of its texts in UTF-8, and of its images, decoded, in all."""
-
-    text_bytes: int
-    image_bytes: int
 
 
 @dataclass(slots=True)

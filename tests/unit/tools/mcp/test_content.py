@@ -9,7 +9,7 @@ import pytest
 from mcp import types
 
 from app.tools.mcp.content import MAX_IMAGES, error_content, model_content
-from app.tools.mcp.limits import ContentLimits
+from app.tools.mcp.spec import ContentLimits
 from runtally.tools.content import ToolImage, ToolText
 
 LIMITS = ContentLimits(100, 1_000)
