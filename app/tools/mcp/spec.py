@@ -22,8 +22,6 @@ from runtally.tools.tool import Effect
 MAX_ID_CHARS = 100
 """Executors add a prefix to the id; the Messages API allows 128 characters in all."""
 
-NOTES_BYTES = 1_000
-"""For the note about what is left out of a result, in addition to the limit for its texts."""
 SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """The name of a secret in a header or environment."""
 NOTES_BYTES = 1_000
@@ -72,14 +70,6 @@ def _has_effects(tools: object) -> object:
             "for example {search: read_only}; `runtally mcp import` asks the server for them"
         )
     return tools
-
-
-@dataclass(frozen=True, slots=True)
-class ContentLimits:
-    """The limits of a result: of its texts in UTF-8, and of its images, decoded, in all."""
-
-    text_bytes: int
-    image_bytes: int
 
 
 class _Spec(BaseModel):
