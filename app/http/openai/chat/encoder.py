@@ -41,13 +41,12 @@ class ChunkEncoder(RunAnswer):
             yield from self._finish()
 
     def _shown(self, deltas: Sequence[Delta]) -> Iterator[Delta]:
-        """These, with the places of citations in the text so far."""
+        """These, without citations: their places in the text so far are noted."""
         for delta in deltas:
-            cited = [self._cited.cite(page, self._length) for page in delta.get("annotations", ())]
-            if not cited:
+            for page in (pages := delta.get("annotations", ())):
+                self._cited.cite(page, self._length)
+            if not pages:
                 yield delta
-            elif new := [in_chat(each) for each in cited if each is not None]:
-                yield {"annotations": new}
 
     def _chunk(self, delta: Delta) -> str:
         if (calls := delta.get("tool_calls")) is not None:
@@ -63,6 +62,9 @@ class ChunkEncoder(RunAnswer):
         return self._frame([{"index": 0, "delta": delta, "finish_reason": None}])
 
     def _finish(self) -> Iterator[str]:
+        if self._cited:
+            # Of several lists in a stream official clients keep the last one, or fail.
+            yield self._chunk({"annotations": [in_chat(each) for each in self._cited]})
         yield self._frame([{"index": 0, "delta": {}, "finish_reason": self._reason}])
         if self._options.has_usage and self._usage is not None:
             yield self._frame([], usage=self._usage)

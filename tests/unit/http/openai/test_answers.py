@@ -114,7 +114,7 @@ def test_pages_that_are_cited_are_annotations() -> None:
     annotations = [{"type": "url_citation", "url_citation": each} for each in places]
     assert whole(*events)["annotations"] == annotations
     deltas = [frame["choices"][0]["delta"] for frame in frames(streamed(*events))[:-3]]
-    assert [each for delta in deltas for each in delta.get("annotations", ())] == annotations
+    assert [delta["annotations"] for delta in deltas if "annotations" in delta] == [annotations]
 
 
 def test_an_object_is_the_only_text() -> None:
