@@ -125,6 +125,7 @@ async def test_a_session_goes_on_over_two_turns_and_its_usage_is_that_of_the_rec
     starts = [each.id for each in listed if each.type == "span.model_request_start"]
     ends = [each for each in listed if each.type == "span.model_request_end"]
     assert [each.model_request_start_id for each in ends] == starts
+    assert "is_error" in ends[0].model_fields_set, "strict clients of TypeScript need it"
     assert [requested(each.model_usage) for each in ends] == [charged(each) for each in reversed(receipts)]
     totals = [each["outputTokens"] for each in await world.receipts(runs[1]["runId"])]
     assert [each.output_tokens for each in snapshots] == [sum(totals), after.usage.output_tokens]

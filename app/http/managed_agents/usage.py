@@ -51,6 +51,6 @@ def request_events(receipts: Sequence[Receipt]) -> Iterator[Event]:
             "speed": each.speed,
         }
         known = {"id": f"{start}.end", "model_request_start_id": start, "model_usage": usage}
-        yield {"type": "span.model_request_end", **known}
+        yield {"type": "span.model_request_end", **known, "is_error": None}
         if each.stop_reason == "compaction":
             yield {"type": "agent.thread_context_compacted", "id": f"{start}.compacted"}

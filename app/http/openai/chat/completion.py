@@ -55,9 +55,13 @@ class WholeCompletion(RunAnswer):
                 texts.append(text)
             for page in delta.get("annotations", ()):
                 cited.cite(page, sum(map(len, texts)))
+        content = "".join(texts).strip()
+        # After blanks that are left out.
+        for each in cited:
+            each["end_index"] = min(each["end_index"], len(content))
         return {
             "role": "assistant",
-            "content": "".join(texts).strip() or None,
+            "content": content or None,
             "refusal": None,
             **({"annotations": [in_chat(each) for each in cited]} if cited else {}),
             **({"reasoning_content": reasoning} if reasoning else {}),

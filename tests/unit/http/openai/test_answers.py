@@ -115,6 +115,8 @@ def test_pages_that_are_cited_are_annotations() -> None:
     assert whole(*events)["annotations"] == annotations
     deltas = [frame["choices"][0]["delta"] for frame in frames(streamed(*events))[:-3]]
     assert [delta["annotations"] for delta in deltas if "annotations" in delta] == [annotations]
+    stripped = whole(STARTED, text("Snow. "), cited, DONE)
+    assert (stripped["content"], stripped["annotations"]) == ("Snow.", annotations[:1])
 
 
 def test_an_object_is_the_only_text() -> None:
