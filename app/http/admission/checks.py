@@ -218,15 +218,18 @@ async def _check_headers(request: Request, scopes: tuple[Scope, ...]) -> Hashabl
 
 def _check_parameters(request: Request, parameters: frozenset[str]) -> None:
     """A filter that is misspelt would select everything, of one that is given twice the last would count."""
-    known = f"its parameters are {', '.join(sorted(parameters))}" if parameters else "it has none"
-    errors = []
-    for name, times in Counter(name for name, _ in request.query_params.multi_items()).items():
-        if name not in parameters:
-            problem = f"is not a parameter of this request: {known}"
-            errors.append(FieldError(name[:MAX_NAME_CHARS], problem))
-        elif times > 1 and not name.endswith(_LIST):
-            errors.append(FieldError(name, "is given twice"))
-    if errors:
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    unknown = given.keys() - parameters
+    twice = {name for name, times in given.items() if times > 1 and not name.endswith(_LIST)}
+    if unknown or twice:
+        known = f"its parameters are {', '.join(sorted(parameters))}" if parameters else "it has none"
+        errors = [
+            FieldError(name[:MAX_NAME_CHARS], f"is not a parameter of this request: {known}")
+            if name in unknown
+            else FieldError(name, "is given twice")
+            for name in given
+            if name in unknown | twice
+        ]
         raise Invalid(f"{errors[0].field}: {errors[0].message}", errors=errors[:_MAX_NAMED])
 
 

@@ -157,7 +157,10 @@ async def an_arena(
     idle: int = 0,
     agent: str = CLAUDE,
 ) -> AsyncIterator[Arena]:
-    """Open the doors; several processes are those of one command, behind one door."""
+    """Open the doors; several processes are those of one command, behind one door.
+
+    Each server process keeps `idle` CLI processes.
+    """
     arena = Arena(database_url, agent, directory / "mails")
     chosen = {
         "REDIS_URL": redis_url,
