@@ -1,8 +1,8 @@
 """`python -m app` is the `runtally` command."""
 
-from app.platform.server.imports import without_garbage_collection
+from app.platform.server.imports import quick_imports
 
-with without_garbage_collection():
+with quick_imports():
     from app.cli.errors import run_commands
     from app.cli.logs import configure_logs
     from app.cli.main import app

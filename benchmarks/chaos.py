@@ -44,6 +44,7 @@ from app.simulator.server import RecordedMessage, Simulator
 from benchmarks.door import Door
 from benchmarks.fleet_chaos import print_rounds
 from benchmarks.servers import free_port
+from tests.e2e.stories import arguments_of
 
 RUNS_A_ROUND = 4
 READY_S = 60.0
@@ -162,7 +163,7 @@ async def _round(
 
 def _members(server: psutil.Process) -> list[psutil.Process]:
     """The processes that a command with several of them keeps."""
-    return [child for child in server.children() if MEMBER in child.cmdline()]
+    return [child for child in server.children() if MEMBER in arguments_of(child)]
 
 
 async def _read(http: httpx.AsyncClient, happened: Observations, *, full: bool) -> None:

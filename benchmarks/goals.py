@@ -1,9 +1,9 @@
 """Runtally, the SDK, the official client and other people's servers on the same work, in one table.
 
 Executes `first_event`, `throughput` and `live_runs`: one at a time for the first text, four at a time for the
-rest; then it compares with the goals. All take turns, because no machine is as fast as another, and few are
-as fast as an hour ago: compare ratios. The load of the machine is printed, since what else it does makes all
-numbers worse.
+rest; then `run_cost` and `starts`. Then it compares with the goals. All take turns, because no machine is as
+fast as another, and few are as fast as an hour ago: compare ratios. The load of the machine is printed, since
+what else it does makes all numbers worse.
 
     .venv/bin/python -m benchmarks.goals --into docs/BENCHMARKS.md
     .venv/bin/python -m benchmarks.goals --rounds 4 --runs 8 --live 50
@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import first_event, live_runs, throughput
+from benchmarks import first_event, live_runs, run_cost, starts, throughput
 from benchmarks.first_event import Latency
 from benchmarks.live_runs import LiveRuns
 from benchmarks.markdown import table
 from benchmarks.peers import PEERS
+from benchmarks.run_cost import Cost
 from benchmarks.throughput import Throughput
 
 FEW = 4
@@ -41,6 +42,9 @@ class Measured:
     latency: dict[str, Latency]
     few: dict[str, Throughput]
     live: LiveRuns
+    costs: Sequence[Cost]
+    """Of a run of `messages` with few tools, and with many."""
+    starts_s: Sequence[float]
 
     def first_text(self, name: str, against: str) -> float:
         """The ratio of two variants' times to the first text."""
@@ -89,7 +93,7 @@ def goals(measured: Measured) -> list[Goal]:
         Goal(
             "next turn, parked process: first text / query()",
             measured.first_text(first_event.PARKED, query),
-            0.15,
+            0.12,
         ),
         Goal(
             "next turn, resumed from the store: first text / query()",
@@ -121,9 +125,22 @@ def goals(measured: Measured) -> list[Goal]:
             30,
             at_least=True,
         ),
+        *_goals_of_costs(*measured.costs),
         Goal("`messages`: MiB of a live run", measured.live.mib, 1),
         Goal("`messages`: failed runs of those", len(measured.live.failed), 0),
         Goal("`messages`: messages without a correct receipt", len(measured.live.wrong), 0),
+        Goal("start of `runtally serve` until it is ready, s", statistics.median(measured.starts_s), 2),
+    ]
+
+
+def _goals_of_costs(few: Cost, many: Cost) -> list[Goal]:
+    python, postgres, of_many = map(statistics.median, (few.python_ms, few.postgres_ms, many.python_ms))
+    return [
+        Goal("`messages`: CPU of a run, ms of the server", python, 8.5),
+        Goal("`messages`: CPU of a run, ms of PostgreSQL", postgres, 3),
+        Goal(
+            "`messages`: CPU of a run with 30 tools in place of 2, ms more of the server", of_many - python, 1
+        ),
     ]
 
 
@@ -131,7 +148,9 @@ async def measure(directory: Path, *, rounds: int, runs: int, live: int) -> Meas
     """Execute the programs."""
     latency = await first_event.measure(directory / "first_event", rounds)
     few = await throughput.measure(directory / "few", rounds=max(3, rounds // 4), runs=runs, at_once=FEW)
-    return Measured(latency, few, await live_runs.measure(directory / "live", live))
+    lives = await live_runs.measure(directory / "live", live)
+    costs = await run_cost.measure(directory / "cost", [Path()], "messages", rounds=5, runs=100)
+    return Measured(latency, few, lives, [*costs.values()], await starts.measure(directory / "starts", 5))
 
 
 def report(measured: Measured) -> str:

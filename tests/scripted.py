@@ -16,17 +16,8 @@ from app.events import (
     UsageReport,
     UserMessageDelivered,
 )
+from app.executors import port
 from app.executors.deadline import RunDeadline
-from app.executors.port import (
-    ABORTED,
-    BUDGET,
-    MAX_TURNS,
-    ExecutionFailed,
-    Preview,
-    RunContext,
-    RunOutcome,
-    RunPlan,
-)
 from app.ids import MessageId
 from app.platform.background import first_of
 from app.requests.messages import SentMessage
@@ -75,7 +66,7 @@ class TakeMessage(NamedTuple):
 class Fail(NamedTuple):
     """End the run without an answer."""
 
-    outcome: RunOutcome
+    outcome: port.RunOutcome
 
 
 Action: TypeAlias = WriteMessage | CallTool | CallClientTool | TakeMessage | WaitFor | Fail
@@ -89,7 +80,7 @@ class ScriptedExecutor:
     def __init__(self, script: Script) -> None:
         self._script = script
 
-    async def run(self, request: GraphRunRequest, context: RunContext) -> None:
+    async def run(self, request: GraphRunRequest, context: port.RunContext) -> None:
         """See the port."""
         play = _Play(context)
         deadline = RunDeadline(context.control, context.plan.timeout)
@@ -100,20 +91,20 @@ class ScriptedExecutor:
         await context.events.publish(report)
         outcome = deadline.outcome if first is None or first.index > 0 else play.outcome
         if outcome is not None:
-            raise ExecutionFailed(*outcome)
+            raise port.ExecutionFailed(*outcome)
         await context.events.publish(AssistantFinal(content=play.text))
 
-    async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
+    async def preview(self, request: GraphRunRequest, plan: port.RunPlan) -> port.Preview:
         """See the port."""
         prompt = [{"type": "text", "text": request.messages[-1].text}]
         actions = [type(action).__name__ for action in self._script(request)]
-        return Preview(plan.spec.system_prompt, prompt, {"actions": actions})
+        return port.Preview(plan.spec.system_prompt, prompt, {"actions": actions})
 
 
-async def _wait_for_stop(deadline: RunDeadline, context: RunContext) -> None:
+async def _wait_for_stop(deadline: RunDeadline, context: port.RunContext) -> None:
     await deadline.next_stop()
     # A script has no turns: stopping the turn stops the run.
-    deadline.stop(ABORTED)
+    deadline.stop(port.ABORTED)
     await context.control.acknowledge()
 
 
@@ -127,13 +118,13 @@ async def _wait(wait: WaitFor) -> None:
 class _Play:
     """One run of a script."""
 
-    context: RunContext
+    context: port.RunContext
     messages: asyncio.Queue[SentMessage] = field(default_factory=asyncio.Queue)
     text: str = ""
     """The last message."""
     message_count: int = 0
     tool_failures: int = 0
-    outcome: RunOutcome | None = None
+    outcome: port.RunOutcome | None = None
     _tokens: int = 0
 
     async def run(self, actions: Sequence[Action]) -> None:
@@ -165,15 +156,15 @@ class _Play:
             case _:
                 assert_never(action)
 
-    def _exhausted_limit(self) -> RunOutcome | None:
+    def _exhausted_limit(self) -> port.RunOutcome | None:
         limits, spent = self.context.plan.limits, self.context.plan.spent
         if limits.max_turns is not None and spent.turns + self.message_count >= limits.max_turns:
-            return MAX_TURNS
+            return port.MAX_TURNS
         if (
             limits.max_total_tokens is not None
             and spent.total_tokens + self._tokens >= limits.max_total_tokens
         ):
-            return BUDGET
+            return port.BUDGET
         return None
 
     async def _write_message(self, message: WriteMessage) -> None:

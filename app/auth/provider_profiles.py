@@ -27,4 +27,4 @@ class ProviderProfiles:
 
     async def watch(self) -> None:
         """Refresh until cancelled: a change reaches every server within seconds."""
-        await forever(self.refresh, REFRESH_S, name="provider_profiles")
+        await forever(self.refresh, REFRESH_S, name="provider_profiles", first_after_s=REFRESH_S)

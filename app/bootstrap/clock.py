@@ -26,8 +26,8 @@ def open_lease(settings: Settings) -> Lease:
 
 
 async def watch_clock(clock: Clock, database: Database) -> NoReturn:
-    """Compare the clocks until cancelled."""
-    await forever(partial(_compare, clock, database), INTERVAL_S, name="clock")
+    """Compare the clocks again until cancelled."""
+    await forever(partial(_compare, clock, database), INTERVAL_S, name="clock", first_after_s=INTERVAL_S)
 
 
 async def _compare(clock: Clock, database: Database) -> None:

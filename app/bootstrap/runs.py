@@ -301,6 +301,7 @@ def _open_heartbeat(infra: Infrastructure, execution: _Execution, dispatcher: Di
         attempts=execution.starter.attempts,
         lose=execution.starter.lose,
         agents=lambda: None if infra.agent is None else infra.agent.starter.counts(),
+        clock=infra.clock,
     )
 
 

@@ -50,7 +50,7 @@ async def open_schedules(
     firing = ScheduleFiring(infra.database, runs=runs, commands=opened.commands)
     config = BatchConfig(per_account=infra.settings.max_runs_per_account)
     steps = BatchSteps(infra.database, runs, opened.commands, billing=infra.billing, config=config)
-    batch_worker = BatchWorker(steps, config)
+    batch_worker = BatchWorker(steps.make_one, config)
     schedules = ScheduleService(
         infra.database,
         firing,

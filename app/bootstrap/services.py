@@ -336,6 +336,7 @@ async def _open_webhooks(infra: Infrastructure, stack: AsyncExitStack) -> Webhoo
         infra.settings,
         infra.database,
         delivers=infra.role.executes_runs,
+        clock=infra.clock,
         metrics=infra.metrics.webhooks,
         telemetry=infra.telemetry,
     )

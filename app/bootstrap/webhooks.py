@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
+from app.platform.clock.clock import Clock
 from app.platform.db import Database
 from app.platform.metrics.webhooks import WebhookMetrics
 from app.platform.settings import Settings
@@ -21,6 +22,7 @@ async def open_webhooks(
     database: Database,
     *,
     delivers: bool,
+    clock: Clock,
     metrics: WebhookMetrics,
     telemetry: Telemetry,
 ) -> AsyncIterator[Webhooks]:
@@ -31,7 +33,7 @@ async def open_webhooks(
         anyio.create_task_group() as tasks,
     ):
         if delivers:
-            worker = DeliveryWorker(database, sender, metrics=metrics, telemetry=telemetry)
+            worker = DeliveryWorker(database, sender, clock=clock, metrics=metrics, telemetry=telemetry)
             tasks.start_soon(worker.work)
         yield Webhooks(database, addresses)
         tasks.cancel_scope.cancel()

@@ -26,7 +26,7 @@ from app.cli.commands.serving import api, serve, worker
 from app.cli.commands.sql_role import sql_role
 from app.cli.errors import EXIT_FAILED, Commands
 from app.cli.terminal import AsJson, Terminal, working
-from app.platform.server.imports import without_garbage_collection
+from app.platform.server.imports import quick_imports
 from app.platform.settings import Settings
 
 app = Commands(
@@ -82,7 +82,7 @@ async def demo(
 
     Graphs and tools are those of `.env`, as for `serve`.
     """
-    with without_garbage_collection():
+    with quick_imports():
         from app.cli.demo.tour import DemoOptions
         from app.cli.demo.tour import demo as run_demo
 
@@ -122,7 +122,7 @@ async def doctor(
     if with_probe and not role.executes_runs:
         message = "a process of this role makes no model calls"
         raise typer.BadParameter(message, param_hint="--probe")
-    with without_garbage_collection():
+    with quick_imports():
         from app.cli.doctor import diagnose
         from app.cli.doctor import show as show_report
 

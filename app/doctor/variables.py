@@ -40,7 +40,7 @@ def misspelled(names: Collection[str], in_file: Collection[str]) -> Iterator[str
     for name in sorted({*names, *in_file} - KNOWN):
         if name.startswith(_PREFIX):
             if "CACHING" in name:
-                yield f"{name} has no effect: the CLI decides what is cached (docs/OPERATIONS.md)"
+                yield f"{name} has no effect: the CLI decides what is cached (docs/operations/limits.md)"
                 continue
             matches = difflib.get_close_matches(name, KNOWN, 1, _LOOSE_MATCH)
             hint = f"; did you mean {matches[0]}?" if matches else ""

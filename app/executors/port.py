@@ -49,6 +49,7 @@ INTERNAL = RunOutcome("internal", "error")
 INVALID_REQUEST = RunOutcome("invalid_request", "error")
 RATE_LIMITED = RunOutcome("rate_limit", "error")
 NO_DATABASE = RunOutcome("database_unavailable", "error")
+NOT_FOUND = RunOutcome("not_found", "error")
 UNAVAILABLE = RunOutcome("provider_unavailable", "error")
 PROVIDER_REFUSED = RunOutcome("provider_refused", "error")
 """The provider refuses the operator, not this request."""

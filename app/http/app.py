@@ -95,7 +95,7 @@ _CORS: Final[dict[str, Any]] = {
 def documented_app(role: Role = Role.SERVE) -> DocumentedApp:
     """The routes and error handlers without services: what the OpenAPI document describes."""
     app = DocumentedApp(
-        wire_schemas={**event_schemas(), **ag_ui_schemas(), **line_schemas()},
+        wire_schemas=(event_schemas, ag_ui_schemas, line_schemas),
         title="Runtally",
         version=__version__,
         description=DESCRIPTION,

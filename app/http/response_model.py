@@ -39,7 +39,7 @@ class ResponseModel(BaseModel):
     """Base of all response bodies: camelCase aliases, built from attributes."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, validate_by_name=True, from_attributes=True, frozen=True, defer_build=True
+        alias_generator=to_camel, validate_by_name=True, from_attributes=True, frozen=True
     )
 
     @classmethod

@@ -148,9 +148,12 @@ class RunService:
         async with self.database.snapshot() as reader:
             return await drifted_runs(reader, account_id, since=since, until=until, limit=limit)
 
-    async def events(self, run: RunKey) -> Sequence[LogEntry]:
-        """The events of a run so far; raises `RunNotFound`, `RunDeleted`."""
-        return await self.reader.read(await self.get_with_contents(run))
+    async def events(self, run: RunKey, *, apart: int = 0) -> Sequence[LogEntry]:
+        """The events of a run so far; raises `RunNotFound`, `RunDeleted`.
+
+        Neighbouring texts of a message are one event, but for those before and after the position `apart`.
+        """
+        return await self.reader.read(await self.get_with_contents(run), apart=apart)
 
     async def request(self, run: RunKey) -> str | None:
         """What was stored of the request that started a run, as JSON; None once it is deleted."""

@@ -15,7 +15,7 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.conversations.repository import find_conversation
 from app.errors import AppError, Unavailable
-from app.executors.port import FIRST_ATTEMPT, INTERNAL, RunPlan
+from app.executors.port import FIRST_ATTEMPT, INTERNAL, NOT_FOUND, RunPlan
 from app.executors.waiting.budget import raised_limit
 from app.ids import RunKey
 from app.platform.background import LONGEST_BACKOFF_S
@@ -24,6 +24,7 @@ from app.platform.db import Database, StatementFailed
 from app.platform.logs.context import call_detached, for_run
 from app.platform.metrics.runs import RunMetrics
 from app.platform.objects.documents import StoredDocument
+from app.platform.objects.storage import ContentLost
 from app.platform.telemetry.service import Telemetry
 from app.requests.run_request import GraphRunRequest, RunLimits
 from app.runs.closing import RunCloser, RunEnd
@@ -143,7 +144,8 @@ class RunStarter:
                 log.error("run.not_startable", reason=error.detail)  # noqa: TRY400
             else:
                 log.exception("run.not_startable")
-            end = RunEnd(run, INTERNAL, attempt=run.attempt)
+            outcome = NOT_FOUND if isinstance(error, ContentLost) else INTERNAL
+            end = RunEnd(run, outcome, attempt=run.attempt)
             async with self.database.transaction() as tx:
                 ended_at = await self.closer.store(tx, end)
             if ended_at is not None:

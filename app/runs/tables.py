@@ -199,6 +199,12 @@ sa.Index(
     postgresql_where=sa.text("state_key IS NOT NULL"),
 )
 
+
+def _clock_ahead() -> sa.Column[float]:
+    comment = "How far the clock of the process is ahead of the database's"
+    return sa.Column("clock_ahead_s", sa.Double, nullable=False, server_default="0", comment=comment)
+
+
 workers = sa.Table(
     "workers",
     metadata,
@@ -212,6 +218,7 @@ workers = sa.Table(
     sa.Column("started_at", UtcDateTime, nullable=False),
     sa.Column("seen_at", UtcDateTime, nullable=False, comment="Its last heartbeat"),
     sa.Column("agents", Json(none_as_null=True), comment="Its CLI processes by state; null: it starts none"),
+    _clock_ahead(),
 )
 
 queued_commands = sa.Table(
@@ -242,6 +249,7 @@ run_takeovers = sa.Table(
         comment="Whether the process gave the run away itself, because it stopped",
     ),
     sa.Column("process_id", sa.Uuid, comment="The process that had executed it"),
+    _clock_ahead(),
     sa.ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
 )
 

@@ -25,6 +25,7 @@ from app.platform.clock.event_times import milliseconds
 from app.platform.clock.lease import Lease
 from app.platform.db import AttemptOver, Database, DatabaseUnavailable, Transaction
 from app.platform.metrics.runs import RunMetrics
+from app.platform.objects.storage import ContentLost, ContentsUnavailable
 from app.platform.telemetry.run_trace import RunTrace
 from app.requests.outcome import GraphFinal
 from app.requests.run_request import GraphRunRequest
@@ -365,9 +366,12 @@ class RunWorker:
 def _outcome_of(error: Exception) -> port.RunOutcome:
     """How a run ended that its executor did not end; logs why."""
     match error:
-        case DatabaseUnavailable():
-            log.warning("run.database_unavailable")
+        case DatabaseUnavailable() | ContentsUnavailable():
+            log.warning("run.database_unavailable", code=error.code)
             return port.NO_DATABASE
+        case ContentLost():
+            # Logged when it was read.
+            return port.NOT_FOUND
         case AttemptOver() | WriterFenced():
             # Found out again, and logged, when the run is stored.
             return port.ABORTED

@@ -77,7 +77,7 @@ class DemoModel:
             return [ToolUse("StructuredOutput", instance_of(schema))]
         if results := request.tool_results:
             found = "; ".join(text_of(result.get("content", "")) for result in results)
-            return [Text(f"Here is what I found: {found}. Is there anything else?")]
+            return [Text(f"Here is what I found: {found.rstrip('.')}. Is there anything else?")]
         text = _last_user_text(request)
         if call := _tool_call(request, text):
             return [Text("Let me look that up."), call]

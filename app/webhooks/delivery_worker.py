@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 import anyio
@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 
 from app.errors import Unavailable
 from app.platform.background import forever
+from app.platform.clock.clock import Clock
 from app.platform.db import Database
 from app.platform.metrics.webhooks import WebhookMetrics
 from app.platform.telemetry.service import Telemetry
@@ -58,6 +59,7 @@ class DeliveryWorker:
         sender: WebhookSender,
         *,
         config: DeliveryConfig | None = None,
+        clock: Clock | None = None,
         telemetry: Telemetry | None = None,
         metrics: WebhookMetrics | None = None,
     ) -> None:
@@ -65,6 +67,7 @@ class DeliveryWorker:
         self._metrics = metrics or WebhookMetrics()
         self._sender = sender
         self._config = config or DeliveryConfig()
+        self._clock = clock or Clock()
         self._telemetry = telemetry or Telemetry()
         self._active: list[ClaimedDelivery] = []
         self._slot_free = asyncio.Event()
@@ -135,7 +138,8 @@ class DeliveryWorker:
 
     async def _attempt(self, claimed: ClaimedDelivery) -> ReceiverResponse:
         try:
-            return await self._sender.send(claimed.url, build_message(claimed, at=datetime.now(UTC)))
+            # Receivers refuse what was signed at another time than theirs.
+            return await self._sender.send(claimed.url, build_message(claimed, at=self._clock.now()))
         except Exception:
             # Counted as a failed attempt, so that it is not repeated for ever.
             log.exception("webhook.call_failed", delivery_id=str(claimed.id))

@@ -56,7 +56,8 @@ def test_json_examples_are_valid_json() -> None:
 
 
 def test_every_key_of_a_graph_is_in_a_table() -> None:
-    cells = re.findall(r"^\| (`[^|]+) \|", (ROOT / "docs" / "GRAPHS.md").read_text("utf-8"), re.MULTILINE)
+    text = "".join((ROOT / "docs" / name).read_text("utf-8") for name in ("GRAPHS.md", "TOOLS.md"))
+    cells = re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)
     documented = {name for cell in cells for name in re.findall(r"`([a-z_]+)`", cell)}
     models = (GraphSpec, WebSpec, ToolRule, WorkspaceSpec, Mount, HttpServer, StdioServer, OAuthClient)
     keys = {name for model in models for name in model.model_fields}

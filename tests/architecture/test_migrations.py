@@ -13,6 +13,7 @@ from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from app.platform.schema.repository import head
 from tests.architecture.tree import BIN, ROOT
 
 LAST_UNDECLARED = "c4a90e62d185"
@@ -48,6 +49,10 @@ for _script in scripts().walk_revisions():
     if _script.revision == LAST_UNDECLARED:
         break
     DECLARING[_script.revision] = _script.module
+
+
+def test_the_newest_migration_is_the_last_file() -> None:
+    assert scripts().get_current_head() == head()
 
 
 def sql_of(migration: ModuleType) -> str:

@@ -72,10 +72,6 @@ def shown(old: Value, new: Value) -> list[tuple[str, str, str]]:
     return [(row.name, row.old, row.new) for row in differences([fact(old)], [fact(new)])]
 
 
-def test_equal_facts_have_no_rows() -> None:
-    assert differences([PRICE], [PRICE]) == []
-
-
 def test_a_part_that_differs_is_a_row_with_what_depends_on_it() -> None:
     assert differences([PRICE], [fact({"input": "4", "output": "15"})]) == [
         Difference("models", "claude-a-1: input", "3", "4", "app/prices.py")

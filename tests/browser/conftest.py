@@ -7,26 +7,15 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
 
-from tests.browser.site import Model, Site, a_site, in_its_own_task
+from tests.browser.site import Model, Site, a_browser, a_site, in_its_own_task
 from tests.conftest import a_database
 from tests.e2e import office, workshop
 from tests.e2e.agents import named_by_caller
 from tests.e2e.stories import a_world
 from tests.patience import PATIENCE_S
-from tests.programs import require
 
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-]
 _LEAD = """---
 description: Leads.
 tools: [core__get_current_time]
@@ -42,13 +31,10 @@ You lead.
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """The system's Chromium."""
-    require("chromium")
+    """The browser of all files."""
     expect.set_options(timeout=PATIENCE_S * 1000)
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+    async with a_browser() as browser:
         yield browser
-        await browser.close()
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="session")

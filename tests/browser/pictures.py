@@ -1,19 +1,22 @@
 """`python -m tests.browser.pictures`: draws the pictures of the documents anew, from the demo."""
 
 import asyncio
+import io
 import os
-import shutil
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
-from playwright.async_api import Page, ViewportSize, async_playwright
+from PIL import Image
+from playwright.async_api import Page, ViewportSize
 
 from tests.architecture.tree import ROOT
-from tests.browser.conftest import ARGUMENTS
+from tests.browser.site import a_browser
 
 PICTURES = ROOT / "docs" / "pictures"
+OF_THE_GUIDE = ROOT / "app" / "web" / "pictures"
+"""A wheel has these, so they are small."""
 _SIZE = ViewportSize(width=1280, height=720)
 _NAMES = {"chat": "/", "billing": "/billing", "console": "/console"}
 
@@ -43,10 +46,9 @@ async def draw() -> None:
 
 
 async def _photograph(url: str, key: str) -> None:
-    PICTURES.mkdir(exist_ok=True)
-    async with async_playwright() as playwright:
-        chromium = shutil.which("chromium")
-        browser = await playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+    for directory in (PICTURES, OF_THE_GUIDE):
+        directory.mkdir(exist_ok=True)
+    async with a_browser() as browser:
         context = await browser.new_context(base_url=url, viewport=_SIZE, color_scheme="light")
         response = await context.request.post("/v1/browser-session", data={"apiKey": key})
         assert response.ok, response.status
@@ -57,15 +59,31 @@ async def _photograph(url: str, key: str) -> None:
             if name == "chat":
                 await _ask(page)
             await page.screenshot(path=Path(PICTURES / f"{name}.png"))
-        await browser.close()
+        _keep("chat", PICTURES / "chat.png", width=720)
+        await page.goto(_NAMES["chat"])
+        await page.get_by_role("combobox").first.select_option("claude_agents:demo_concierge")
+        await _say(page, "A table for two in Rome at eight, please.")
+        await page.get_by_role("button", name="Allow", exact=True).wait_for()
+        _keep("consent", await page.locator("details.tool").screenshot(), width=600)
 
 
 async def _ask(page: Page) -> None:
     """Have the agent call a tool."""
-    await page.get_by_role("textbox", name="Message").fill("What time is it in Tokyo?")
-    await page.keyboard.press("Enter")
+    await _say(page, "What time is it in Tokyo?")
     await page.get_by_text("Is there anything else?").last.wait_for()
     await page.get_by_role("button", name="Stop").wait_for(state="hidden")
+
+
+async def _say(page: Page, text: str) -> None:
+    await page.get_by_role("textbox", name="Message").fill(text)
+    await page.keyboard.press("Enter")
+
+
+def _keep(name: str, seen: Path | bytes, *, width: int) -> None:
+    """Keep a screenshot as a picture of the guide."""
+    picture = Image.open(io.BytesIO(seen) if isinstance(seen, bytes) else seen).convert("RGB")
+    picture = picture.resize((width, picture.height * width // picture.width), Image.Resampling.LANCZOS)
+    picture.save(OF_THE_GUIDE / f"{name}.avif", quality=30, speed=4, subsampling="4:4:4")
 
 
 if __name__ == "__main__":

@@ -305,6 +305,16 @@ async def test_a_custom_period_and_a_failed_request(site: Site, books: Books) ->
 
 
 @pytest.mark.long
+async def test_a_chart_that_cannot_be_loaded_leaves_its_table(site: Site, books: Books) -> None:
+    async with site.visit(books.key, complaints=["Failed to load resource"], path="/approvals") as page:
+        await page.route("**/uplot.js", lambda route: route.abort())
+        await page.goto("/billing")
+        await expect(page.get_by_text("The chart cannot be loaded.")).to_be_visible()
+        await expect(page.get_by_role("img", name=SONNET)).to_be_hidden()
+        await page.get_by_text("Show each day as a table").click()
+        await expect(page.get_by_role("region", name="Each day").locator("tbody tr")).to_have_count(25)
+
+
 async def test_an_account_without_receipts_sees_its_budget(site: Site, books: Books) -> None:
     key = await site.key()
     services = site.world.services

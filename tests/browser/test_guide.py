@@ -60,14 +60,16 @@ async def test_the_search_finds_sections_and_leads_to_them(site: Site) -> None:
         search = page.get_by_role("dialog", name="Search")
         await search.get_by_role("searchbox").fill("replica reports")
         first = search.get_by_role("link").first
-        await expect(first).to_contain_text("Operations: A replica for lists and reports")
+        await expect(first).to_contain_text("A replica for lists and reports")
         await screenshot(page, "guide-search-dark")
         problems = await accessibility_problems(page)
         await search.get_by_role("searchbox").fill("<img src=x>")
         await expect(search.get_by_role("status")).to_have_text("Nothing has all these words.")
         await search.get_by_role("searchbox").fill("replica reports")
         await first.click()
-        await expect(page).to_have_url(re.compile("/docs/guide/OPERATIONS#a-replica-for-lists-and-reports$"))
+        await expect(page).to_have_url(
+            re.compile("/docs/guide/operations/storage#a-replica-for-lists-and-reports$")
+        )
         await screenshot(page, "guide-operations-dark")
 
     assert problems == []
@@ -86,7 +88,7 @@ async def test_the_index_of_the_search_may_fail_to_load(site: Site) -> None:
         await expect(status).to_have_text("Words of a title, a heading or the text.")
 
 
-@pytest.mark.parametrize("path", ["", "/api/events", "/settings", "/OPERATIONS"])
+@pytest.mark.parametrize("path", ["", "/api/events", "/settings", "/operations/log-events"])
 async def test_the_pages_fit_a_phone_and_a_desk(site: Site, path: str) -> None:
     async with site.visit(path=f"/docs/guide{path}") as page:
         for size in (PHONE, DESKTOP, WIDE):
@@ -110,3 +112,14 @@ async def test_a_page_that_is_not_there_is_said_to_be_missing(site: Site) -> Non
                 answered.status,
                 "not exist" in await answered.text() or "no such page" in await answered.text(),
             ) == (404, True)
+
+
+async def test_pictures_of_a_tutorial_are_shown(site: Site) -> None:
+    async with site.visit(path="/docs/guide/tutorials/asks-before-it-acts", size=WIDE) as page:
+        picture = page.get_by_role("img", name="A call that waits")
+        await picture.scroll_into_view_if_needed()
+        assert await picture.evaluate("async image => (await image.decode(), image.naturalWidth)") == 600
+        await screenshot(page, "guide-picture")
+        problems = await accessibility_problems(page)
+
+    assert problems == []

@@ -168,6 +168,7 @@ async def test_a_command_reads_as_it_is(site: Site) -> None:
     assert not any(char in shown for char in "\u202e\u2066\u2069")
 
 
+@pytest.mark.long
 async def test_no_streamed_answer_holds_the_page_up(site: Site) -> None:
     longest = {}
     async with site.visit() as page:

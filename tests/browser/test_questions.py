@@ -11,8 +11,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_question_survives_a_reload_and_is_answered(site: Site) -> None:
-    options = [{"label": label, "description": "<img src=x>"} for label in ("Red", "Blue")]
-    color = {"question": "Which <b>color</b>?", "header": "Color", "options": options, "multiSelect": False}
+    options = [{"label": f"{color}\u2066", "description": "<img src=x>\u202e"} for color in ("Red", "Blue")]
+    which, header = "Which <b>color</b>\u202e?", "Color\u2067"
+    color = {"question": which, "header": header, "options": options, "multiSelect": False}
     sizes = {"question": "Which sizes?", "header": "Sizes", "options": options, "multiSelect": True}
     site.model.script = in_turn(
         Reply([ToolUse("AskUserQuestion", {"questions": [color, sizes]})]),
@@ -26,6 +27,7 @@ async def test_a_question_survives_a_reload_and_is_answered(site: Site) -> None:
         await expect(page.get_by_text("The agent asks:")).to_be_visible()
         await expect(page.locator(".question legend").first).to_have_text("Color Which <b>color</b>?")
         await screenshot(page, "chat-question")
+        shown = await page.locator(".question").inner_text()
         assert await accessibility_problems(page) == []
         await page.get_by_role("checkbox", name="Red").check()
         await page.get_by_role("checkbox", name="Blue").check()
@@ -40,5 +42,7 @@ async def test_a_question_survives_a_reload_and_is_answered(site: Site) -> None:
         await expect(page.locator(".question b, .question i, .question img")).to_have_count(0)
 
     first, second = [str(request.tool_results) for request in site.world.simulator.requests[-2:]]
-    assert '"Which <b>color</b>?"="<i>green</i>", "Which sizes?"="Red, Blue"' in first
+    assert not set(shown) & {"\u202e", "\u2066", "\u2067"}
+    answered = f'"{which}"="<i>green</i>", "Which sizes?"="Red\u2066, Blue\u2066"'
+    assert answered.encode("unicode_escape").decode() in first
     assert "declined" in second

@@ -2,13 +2,23 @@
 
 import json
 import re
+from itertools import product
 
 import pytest
 from playwright.async_api import Locator, Page, expect
 
 from app.requests.principal import SCOPES
 from app.simulator.script import Reply, Text, ToolUse
-from tests.browser.site import ASSISTANT, DESKTOP, PHONE, Key, Site, accessibility_problems, screenshot
+from tests.browser.site import (
+    ASSISTANT,
+    DESKTOP,
+    PHONE,
+    Key,
+    Site,
+    accessibility_problems,
+    looks_well,
+    screenshot,
+)
 from tests.e2e.stories import a_client, a_request
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -205,11 +215,7 @@ _CHANGED = """async () => {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("size", [WIDE, DESKTOP, PHONE], ids=str)
-async def test_every_view_of_runs_fits_and_is_accessible(
-    site: Site, size: tuple[int, int], *, dark: bool
-) -> None:
+async def test_every_view_of_runs_fits_and_is_accessible(site: Site) -> None:
     operator = await site.key(*SCOPES)
     first, second = await a_run(site, operator, "One."), await a_run(site, operator, "Two.", endUser="ann")
     views = {
@@ -218,15 +224,13 @@ async def test_every_view_of_runs_fits_and_is_accessible(
         "compared": f"/console?view=runs&a={first}&b={second}",
         "server": "/console?view=server",
     }
-    async with site.visit(operator, size=size, dark=dark) as page:
+    async with site.visit(operator) as page:
         for name, path in views.items():
             await page.goto(path)
             await expect(page.get_by_role("heading", level=1)).to_be_visible()
             await expect(page.get_by_text("Loading")).to_have_count(0)
             await page.evaluate("window.scrollTo(0, 0)")
-            picture = f"runs-{name}-{size[0]}{'-dark' if dark else ''}"
-            await screenshot(page, picture)
-            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
-            if name == "runs":
-                assert await page.locator(".scroll-x").evaluate("it => it.scrollWidth <= it.clientWidth")
-            assert await accessibility_problems(page) == [], name
+            for shape in product((WIDE, DESKTOP, PHONE), (False, True)):
+                await looks_well(page, f"runs-{name}", shape)
+                if name == "runs":
+                    assert await page.locator(".scroll-x").evaluate("it => it.scrollWidth <= it.clientWidth")

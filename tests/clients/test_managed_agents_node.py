@@ -32,6 +32,7 @@ async def test_a_session_with_a_custom_tool_and_an_approval(world_of: WorldOf, t
         *("user.message", "session.status_running", "agent.custom_tool_use", "session.status_idle"),
         *("user.custom_tool_result", "session.status_running", "agent.mcp_tool_use", "session.status_idle"),
         *("user.tool_confirmation", "session.status_running", "agent.mcp_tool_result", "agent.message"),
+        *("span.model_request_start", "span.model_request_end") * 3,
         *("session.usage", "session.status_idle"),
     ]
     assert found["is_whole"]

@@ -61,8 +61,21 @@ async def until_idle(stream: Any, times: int = 1) -> list[Any]:
     raise AssertionError(found)
 
 
+REQUEST = ("span.model_request_start", "span.model_request_end")
+
+
 def kinds(events: list[Any]) -> list[str]:
     return [each.type for each in events]
+
+
+def requested(usage: Any) -> tuple[int, ...]:
+    read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
+    return usage.input_tokens, usage.output_tokens, read, written
+
+
+def charged(receipt: dict[str, Any]) -> tuple[int, ...]:
+    written = receipt["cacheWrite5mTokens"] + receipt["cacheWrite1hTokens"]
+    return receipt["inputTokens"], receipt["outputTokens"], receipt["cacheReadTokens"], written
 
 
 @every_agent
@@ -87,7 +100,8 @@ async def test_a_session_goes_on_over_two_turns_and_its_usage_is_that_of_the_rec
 
     assert (session.status, session.title, session.metadata) == ("idle", "Bob", {"chat": "1"})
     assert kinds(first) == [
-        *("user.message", "session.status_running", "agent.message", "session.usage", "session.status_idle")
+        *("user.message", "session.status_running", "agent.message"),
+        *(*REQUEST, "session.usage", "session.status_idle"),
     ]
     assert first[0].id == sent[0].id
     assert [first[2].content[0].text, second[2].content[0].text] == [
@@ -107,7 +121,12 @@ async def test_a_session_goes_on_over_two_turns_and_its_usage_is_that_of_the_rec
     )
     assert after.usage.output_tokens > 0
     snapshots = [each.usage for each in listed if each.type == "session.usage"]
-    assert snapshots == [first[3].usage, second[3].usage]
+    assert snapshots == [first[-2].usage, second[-2].usage]
+    starts = [each.id for each in listed if each.type == "span.model_request_start"]
+    ends = [each for each in listed if each.type == "span.model_request_end"]
+    assert [each.model_request_start_id for each in ends] == starts
+    assert "is_error" in ends[0].model_fields_set, "strict clients of TypeScript need it"
+    assert [requested(each.model_usage) for each in ends] == [charged(each) for each in reversed(receipts)]
     totals = [each["outputTokens"] for each in await world.receipts(runs[1]["runId"])]
     assert [each.output_tokens for each in snapshots] == [sum(totals), after.usage.output_tokens]
     assert snapshots[1].list_cost == after.usage.list_cost
@@ -155,7 +174,7 @@ async def test_a_custom_tool_is_executed_by_the_client(world_of: WorldOf, tmp_pa
     assert rest[0].id == sent[0].id
     assert kinds(rest) == [
         *("user.custom_tool_result", "session.status_running", "agent.message"),
-        *("session.usage", "session.status_idle"),
+        *(*REQUEST * 2, "session.usage", "session.status_idle"),
     ]
     assert "it is blue" in str(world.simulator.requests[1].tool_results)
 

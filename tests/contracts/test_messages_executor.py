@@ -8,18 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from app.events import (
-    AssistantFinal,
-    MessageDiscarded,
-    MeterReport,
-    RunWarning,
-    Status,
-    Step,
-    TextDelta,
-    ToolCallResult,
-    UsageReport,
-    UserMessageDelivered,
-)
+from app import events
 from app.executors.api_format.web import MOST_PAUSES
 from app.executors.messages_api.exchange import CUT_OFF_PROMPT, MOST_CUTS
 from app.executors.messages_api.loop import EMPTY_PROMPT, STRUCTURED_OUTPUT_PROMPT, TOO_LONG_PROMPT
@@ -118,8 +107,8 @@ async def test_a_busy_provider_is_asked_again_and_clients_are_told(status: int) 
     run, outcome, simulator = await played(busy, HttpError(status), Reply([Text("hello")]))
 
     assert (outcome, len(simulator.requests)) == (None, 3)
-    assert len(run.of(UsageReport)) == 1
-    first, second = run.of(Status)
+    assert len(run.of(events.UsageReport)) == 1
+    first, second = run.of(events.Status)
     assert (first.phase, first.attempt, first.in_s) == ("retrying", 1, 0.02)
     assert (second.phase, second.attempt) == ("retrying", 2)
     assert second.in_s is not None
@@ -129,7 +118,7 @@ async def test_a_busy_provider_is_asked_again_and_clients_are_told(status: int) 
 async def test_a_run_that_waits_for_its_provider_can_be_cancelled() -> None:
     async with a_messages_executor(in_turn(HttpError(529, headers={"retry-after": "1000"}))) as (executor, _):
         run = Asked(executor)
-        await run.first(Status)
+        await run.first(events.Status)
         await run.control.cancel()
         assert await run.outcome() == ("aborted", "aborted")
 
@@ -139,7 +128,7 @@ async def test_a_run_that_waits_for_its_provider_ends_in_time() -> None:
     run, outcome, _ = await played(busy, timeout=timedelta(seconds=2))
 
     assert outcome == ("timeout", "timeout")
-    assert run.of(UsageReport) == []
+    assert run.of(events.UsageReport) == []
 
 
 @pytest.mark.parametrize(
@@ -159,7 +148,7 @@ async def test_a_refused_call_ends_the_run_and_no_text_of_the_provider_is_shown(
 
     assert (outcome, len(simulator.requests)) == ((error, "error"), calls)
     assert "secret upstream detail" not in str(run.published)
-    assert run.of(UsageReport) == []
+    assert run.of(events.UsageReport) == []
 
 
 async def test_a_provider_that_cannot_be_reached_ends_the_run() -> None:
@@ -183,10 +172,10 @@ async def test_a_message_that_broke_off_is_continued_and_each_part_is_billed() -
     )
 
     assert outcome is None
-    assert run.published[-1] == AssistantFinal(content="one two four")
+    assert run.published[-1] == events.AssistantFinal(content="one two four")
     assert prompts(simulator)[1] == CUT_OFF_PROMPT
-    assert sorted(report.fact.basis for report in run.of(UsageReport)) == ["final", "partial"]
-    assert [step.step_index for step in run.of(Step)] == [1]
+    assert sorted(report.fact.basis for report in run.of(events.UsageReport)) == ["final", "partial"]
+    assert [step.step_index for step in run.of(events.Step)] == [1]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +194,7 @@ async def test_a_message_that_is_no_end_is_asked_for_once_more(
 ) -> None:
     run, outcome, simulator = await played(first, Reply([Text("hello")]))
 
-    assert (outcome, run.published[-1]) == (None, AssistantFinal(content=content))
+    assert (outcome, run.published[-1]) == (None, events.AssistantFinal(content=content))
     assert prompts(simulator)[1] == prompt
 
 
@@ -215,8 +204,8 @@ async def test_thinking_of_a_message_that_broke_off_is_void() -> None:
     run, outcome, _ = await played(broken, Reply([Text("hello")]), spec=spec)
 
     assert outcome is None
-    assert run.of(MessageDiscarded) == [MessageDiscarded(message_id=broken.message_id)]
-    (status,) = [each for each in run.of(Status) if each.phase == "retrying"]
+    assert run.of(events.MessageDiscarded) == [events.MessageDiscarded(message_id=broken.message_id)]
+    (status,) = [each for each in run.of(events.Status) if each.phase == "retrying"]
     assert (status.label, status.attempt) == ("Retrying", 1)
 
 
@@ -228,7 +217,7 @@ async def test_complete_calls_of_a_message_that_broke_off_are_made() -> None:
     )
 
     assert outcome is None
-    assert [result.is_error for result in run.of(ToolCallResult)] == [True]
+    assert [result.is_error for result in run.of(events.ToolCallResult)] == [True]
 
 
 async def test_a_provider_whose_messages_all_break_off_is_unavailable() -> None:
@@ -236,7 +225,7 @@ async def test_a_provider_whose_messages_all_break_off_is_unavailable() -> None:
     run, outcome, _ = await played(*cuts)
 
     assert outcome == ("provider_unavailable", "error")
-    assert len(run.of(UsageReport)) == MOST_CUTS + 1
+    assert len(run.of(events.UsageReport)) == MOST_CUTS + 1
 
 
 @pytest.mark.parametrize("reason", ["compaction", "new"])
@@ -244,7 +233,7 @@ async def test_a_message_that_is_no_answer_ends_the_run(reason: str) -> None:
     run, outcome, _ = await played(Reply([Text("no")], stop_reason=reason))
 
     assert outcome == ("internal", "error")
-    assert len(run.of(UsageReport)) == 1
+    assert len(run.of(events.UsageReport)) == 1
 
 
 async def test_a_turn_is_not_paused_for_ever() -> None:
@@ -252,7 +241,7 @@ async def test_a_turn_is_not_paused_for_ever() -> None:
     run, outcome, simulator = await played(*pauses)
 
     assert outcome == ("internal", "error")
-    assert len(run.of(UsageReport)) == MOST_PAUSES + 1
+    assert len(run.of(events.UsageReport)) == MOST_PAUSES + 1
     # The message is sent back as it was, with no other after it.
     assert {request.messages[-1]["role"] for request in simulator.requests[1:]} == {"assistant"}
 
@@ -261,7 +250,7 @@ async def test_a_structured_answer_in_the_providers_format() -> None:
     run, outcome, _ = await played(Reply([Text('{"n": '), Text("3}")]), schema=EXACT)
 
     assert outcome is None
-    assert run.published[-1] == AssistantFinal(content='{"n": 3}', structured_output={"n": 3})
+    assert run.published[-1] == events.AssistantFinal(content='{"n": 3}', structured_output={"n": 3})
 
 
 async def test_a_schema_that_the_provider_refuses_becomes_that_of_a_tool() -> None:
@@ -296,7 +285,7 @@ async def test_a_structured_answer_by_a_tool() -> None:
     assert (json.loads(final.content), final.structured_output) == ({"n": 3}, {"n": 3})
     assert prompts(simulator)[1] == STRUCTURED_OUTPUT_PROMPT
     assert simulator.requests[2].body["messages"][-1]["content"][0]["is_error"]
-    assert run.of(ToolCallResult) == []
+    assert run.of(events.ToolCallResult) == []
 
 
 @tool(id="demo__picture", description="A picture.", effect="read_only", redact=())
@@ -321,14 +310,14 @@ async def test_an_image_of_a_tool_that_the_provider_refuses_does_not_end_the_run
         spec=a_graph(tools=(picture.id,)),
     )
 
-    assert (outcome, run.published[-1]) == (None, AssistantFinal(content="hello"))
+    assert (outcome, run.published[-1]) == (None, events.AssistantFinal(content="hello"))
     contents = [str(request.body["messages"][-1]["content"]) for request in simulator.requests]
     assert ["'image/png'" in content for content in contents] == [False, True, False]
     assert "A dot." in contents[-1]
-    assert [warning.code for warning in run.of(RunWarning)] == ["attachments_left_out"]
+    assert [warning.code for warning in run.of(events.RunWarning)] == ["attachments_left_out"]
 
 
-@pytest.mark.parametrize("kind", [ToolCallResult, UserMessageDelivered])
+@pytest.mark.parametrize("kind", [events.ToolCallResult, events.UserMessageDelivered])
 async def test_an_urgent_message_loses_no_result_and_no_message(kind: type[Any]) -> None:
     answers = in_turn(Reply([Text("So."), ToolUse(weather.id, {"city": "Rome"})]), Reply([Text("hello")]))
     async with a_messages_executor(answers) as (executor, simulator):
@@ -342,15 +331,15 @@ async def test_an_urgent_message_loses_no_result_and_no_message(kind: type[Any])
     content = [block for message in last[2:] for block in message["content"]]
     assert [block["is_error"] for block in content if block["type"] == "tool_result"] == [False]
     assert [block["text"] for block in content if block["type"] == "text"] == ["and this", "at once"]
-    delivered = [event.message_id for event in run.of(UserMessageDelivered)]
+    delivered = [event.message_id for event in run.of(events.UserMessageDelivered)]
     assert delivered == [SENT.message_id, URGENT.message_id]
-    assert len(run.of(ToolCallResult)) == 1
+    assert len(run.of(events.ToolCallResult)) == 1
 
 
 async def test_an_urgent_message_loses_no_message_of_the_model() -> None:
     answers = in_turn(Reply([Text("one two")]), Reply([Text("three")]))
     async with a_messages_executor(answers) as (executor, simulator):
-        run = Held(executor, Step)
+        run = Held(executor, events.Step)
         await run.interrupted_there()
         assert await run.outcome() is None
 
@@ -367,8 +356,8 @@ async def test_a_run_whose_server_stops_is_closed_before_it_ends() -> None:
         context = RunContext(a_plan(spec=a_graph(), timeout=timedelta(seconds=PATIENCE_S)), run.control, run)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(executor.run, request, context)
-            await run.first(TextDelta)
+            await run.first(events.TextDelta)
             tasks.cancel_scope.cancel()
         # Whatever is not reported by now comes after the end of the run's bill.
-        assert [report.fact.basis for report in run.of(UsageReport)] == ["partial"]
-        assert len(run.of(MeterReport)) == 1
+        assert [report.fact.basis for report in run.of(events.UsageReport)] == ["partial"]
+        assert len(run.of(events.MeterReport)) == 1

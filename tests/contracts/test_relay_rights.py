@@ -24,7 +24,9 @@ from tests.redis_programs import PASSWORD as SERVERS
 
 USER, PASSWORD = "runtally", "only-its-rights-01"
 [RIGHTS] = re.findall(
-    r"ACL SETUSER runtally on >PASSWORD (.*)$", (ROOT / "docs/OPERATIONS.md").read_text(), re.MULTILINE
+    r"ACL SETUSER runtally on >PASSWORD (.*)$",
+    (ROOT / "docs/operations/storage.md").read_text(),
+    re.MULTILINE,
 )
 CLUSTER_ONLY = {"cluster|slots", "spublish", "ssubscribe", "sunsubscribe"}
 COMMANDS = [right.removeprefix("+") for right in RIGHTS.split() if right.startswith("+")]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ TASK = "mcp__runtally__office__long_task"
 
 MAILER = "claude_agents:mailer"
 WORKER = "claude_agents:worker"
+AWAY = "TESTS_OFFICE"
+"""For servers in processes of their own: the file in which they note mails. Their tasks end on their own."""
+_AWAY_S = 0.2
 
 
 class Office:
@@ -25,6 +29,13 @@ class Office:
         self.sent: list[tuple[str, str]] = []
         self.working = asyncio.Event()
         self.may_end = asyncio.Event()
+
+    def send(self, to: str, text: str) -> None:
+        """Note a mail."""
+        self.sent.append((to, text))
+        if away := os.environ.get(AWAY):
+            with Path(away).open("a") as mails:
+                mails.write(json.dumps([to, text]) + "\n")
 
 
 _offices = WeakKeyDictionary[asyncio.AbstractEventLoop, Office]()
@@ -61,7 +72,7 @@ class Sent(BaseModel):
 
 @tool(id="office__send_mail", description="Send a mail.", effect="external_side_effect", redact=("to",))
 async def send_mail(args: Mail, _context: ToolContext) -> ToolOutput[Sent]:
-    office().sent.append((args.to, args.text))
+    office().send(args.to, args.text)
     return ToolOutput(markdown=f"Sent to {args.to}.", structured=Sent(to=args.to))
 
 
@@ -71,8 +82,11 @@ class Nothing(BaseModel):
 
 @tool(id="office__long_task", description="Takes long.", effect="state_change", redact=())
 async def long_task(_args: Nothing, _context: ToolContext) -> ToolOutput[Nothing]:
-    office().working.set()
-    await office().may_end.wait()
+    here = office()
+    here.working.set()
+    if AWAY in os.environ:
+        asyncio.get_running_loop().call_later(_AWAY_S, here.may_end.set)
+    await here.may_end.wait()
     return ToolOutput(markdown="Done.", structured=Nothing())
 
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import signal
 import sys
 from asyncio.subprocess import PIPE, STDOUT
@@ -17,20 +16,19 @@ import asyncpg
 import httpx
 import psutil
 import yaml
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page
 
 from app.executors.claude_agent.process.cli import bundled_cli
 from app.simulator.demo import DemoModel
 from app.simulator.server import Simulator
 from tests.architecture.tree import ROOT
-from tests.browser.conftest import ARGUMENTS
+from tests.browser.site import a_browser
 from tests.e2e.parking import gone
 from tests.frontends.built import HERE as FRONTENDS
 from tests.frontends.built import installed_packages
 from tests.integration.test_billing_views import filled
 from tests.patience import PATIENCE_S
 from tests.ports import free_port
-from tests.programs import require
 
 _DONE = "the block has ended:"
 _DASHBOARD = ROOT / "deploy" / "grafana" / "runtally-costs.json"
@@ -88,11 +86,8 @@ class Reader:
 
     async def asks(self, address: str, text: str) -> None:
         """Open a page, and send a message with it."""
-        require("chromium")
-        playwright = await self.stack.enter_async_context(async_playwright())
-        chromium = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
-        self.stack.push_async_callback(chromium.close)
-        self.page = await chromium.new_page()
+        browser = await self.stack.enter_async_context(a_browser())
+        self.page = await browser.new_page()
         self.page.set_default_timeout(PATIENCE_S * 1000)
         await self.page.goto(self._here(address))
         await self.page.get_by_role("textbox").fill(text.strip())

@@ -196,7 +196,7 @@ def the_settings(
         # Each costs a third of a second of CPU; stories about them ask for some.
         "RUNTALLY_IDLE_PROCESSES": 0,
         # Each connection costs some 10 ms of CPU, and prepares statements of its own.
-        "DATABASE_POOL_SIZE": 3,
+        "DATABASE_POOL_SIZE": 2,
         **settings,
     }
     return Settings.load(_env_file=None, **values)

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-import asyncpg
-
 from app.simulator.script import Answer, Hold, Reply, Text
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import World, WorldOf, a_client, a_request, first_text
@@ -188,26 +186,6 @@ async def test_no_run_takes_a_place_that_is_not_its_conversations(world_of: Worl
     assert (taken.status_code, taken.json()["code"]) == (404, "branch_not_found")
     assert (await world.http.get("/v1/sessions/chat-1")).status_code == 404
     assert (await world.http.get("/v1/runs/taken")).status_code == 404
-
-
-async def test_a_deleted_conversation_leaves_no_branch_behind(world_of: WorldOf, database_url: str) -> None:
-    world = await world_of(lambda _: Reply([Text("Hello.")]), agent=MESSAGES)
-    run = await posted(world, "hi")
-    for _ in range(2):
-        run = await posted(world, "hi", forkFrom=run["runId"])
-
-    admin = await asyncpg.connect(database_url)
-    before = await admin.fetchval("SELECT count(DISTINCT session_id) FROM session_entries")
-    await world.http.delete("/v1/sessions/chat-1")
-    left = [
-        await admin.fetchval("SELECT count(*) FROM session_entries"),
-        await admin.fetchval("SELECT count(*) FROM conversation_branches"),
-    ]
-    await admin.close()
-
-    assert (before, left) == (3, [0, 0])
-    await posted(world, "anew")
-    assert await shown(world) == [("user", "anew"), ("assistant", "Hello.")]
 
 
 async def test_messages_are_answered_again_without_being_sent(world_of: WorldOf) -> None:

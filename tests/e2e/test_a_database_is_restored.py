@@ -1,4 +1,4 @@
-"""The drill of docs/OPERATIONS.md: a database is lost, its backup is restored beside the data directory."""
+"""The drill of docs/operations/upgrades.md: a database is lost and restored beside the data directory."""
 
 import asyncio
 from datetime import timedelta

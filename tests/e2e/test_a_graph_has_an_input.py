@@ -6,7 +6,7 @@ from typing import Any
 
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse
 from tests.batches import JSON_LINES
-from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
+from tests.e2e.agents import CLAUDE, MESSAGES, without_cli
 from tests.e2e.stories import WorldOf, a_request
 from tests.graph_files import graph_files
 
@@ -45,7 +45,7 @@ def reading(request: ApiRequest) -> Reply:
     return Reply([ToolUse("StructuredOutput", value) if is_tool else Text(json.dumps(value))])
 
 
-@every_agent
+@without_cli
 async def test_the_model_gets_the_input_as_one_json_object(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(reading, **settings(tmp_path))
     body = {"graphId": READER, "input": HOSTILE, "stateKey": "invoices"}

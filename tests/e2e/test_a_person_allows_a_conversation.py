@@ -13,7 +13,7 @@ import pytest
 
 from app.simulator.script import Hold, Reply, Responder, Text, ToolUse, in_turn
 from runtally import AsyncClient
-from tests.e2e.agents import MESSAGES, every_agent, without_cli
+from tests.e2e.agents import MESSAGES, every_agent_at_length, without_cli
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import KEY, Heard, World, WorldOf, a_request
 from tests.e2e.test_a_chat_of_the_ai_sdk import V6, a_post, consent, parts_of, says
@@ -30,7 +30,7 @@ GRANTS = "/v1/sessions/chat-1/grants"
 AG_UI, CHAT = f"/v1/ag-ui/{MESSAGES}:mailer", f"/v1/ai-sdk/{MESSAGES}:mailer/chat"
 
 
-@every_agent
+@every_agent_at_length
 async def test_a_conversation_is_asked_once_until_the_grant_is_revoked(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
@@ -82,21 +82,6 @@ async def test_one_decision_lets_a_parked_run_make_all_of_its_calls(
     assert sorted(resolutions(events)) == [("allow", "granted"), ("allow_conversation", "decided")]
     assert sorted(to for to, _ in office().sent) == ["bob@example.org", "eve@example.org"]
     assert len((await world.http.get(GRANTS)).json()["items"]) == 1
-
-
-@without_cli
-async def test_a_run_without_a_conversation_is_allowed_call_by_call(
-    world_of: WorldOf, tmp_path: Path
-) -> None:
-    world = await world_of(calling(TO_BOB), **settings(tmp_path))
-    run_id, request = await asked(world)
-
-    refused = await world.decide(run_id, request, decision="allow_conversation")
-    await world.decide(run_id, request, decision="allow")
-
-    assert "grantable" not in request
-    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "decision")
-    assert resolutions(await world.events(run_id)) == [("allow", "decided")]
 
 
 @without_cli

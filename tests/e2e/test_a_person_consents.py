@@ -44,30 +44,6 @@ async def test_a_call_waits_until_a_person_allows_it(world_of: WorldOf, tmp_path
 
 
 @without_cli
-async def test_a_person_may_change_the_arguments(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(one_mail(), **settings(tmp_path))
-    run_id, _, request = await asked(world)
-    changed = {"to": "alice@example.org", "text": "Hello Alice"}
-
-    refused = await world.decide(run_id, request, decision="allow", args={"to": "nobody", "text": "x"})
-    await world.decide(run_id, request, decision="allow", args=changed)
-    events = await world.events(run_id)
-
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["field"] == "args.to"
-    assert office().sent == [("alice@example.org", "Hello Alice")]
-    (resolved,) = [event.data for event in events if event.type == "permission_resolved"]
-    assert resolved == {
-        "type": "permission_resolved",
-        "requestId": request["requestId"],
-        "decision": "allow",
-        "reason": "decided",
-        "args": changed,
-        "at": resolved["at"],
-    }
-
-
-@without_cli
 async def test_arguments_that_are_wrong_bother_nobody(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(
         in_turn(Reply([ToolUse(MAIL, {"to": "nobody"})]), Reply([Text("I see.")])), **settings(tmp_path)

@@ -3,12 +3,12 @@
 import json
 
 from app.simulator.script import Reply, Text
-from tests.e2e.agents import every_agent
+from tests.e2e.agents import without_cli
 from tests.e2e.stories import WorldOf, a_client, a_request
 from tests.token_issuers import an_issuer
 
 
-@every_agent
+@without_cli
 async def test_what_a_browser_starts_is_for_its_user(world_of: WorldOf, agent: str) -> None:
     async with an_issuer() as issuer:
         setting = json.dumps([issuer.setting(account="default")])

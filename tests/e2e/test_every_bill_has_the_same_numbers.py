@@ -3,15 +3,15 @@
 import asyncio
 import csv
 import io
-import re
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import asyncpg
@@ -26,9 +26,10 @@ from app.billing.statements.service import SETTLED_AFTER, StatementMaker, Statem
 from app.billing.statements.verification import wrong_statements
 from app.platform.audit.records import SERVER
 from app.platform.clock.clock import Clock
-from app.simulator.script import ApiRequest, Reply, Text, ToolUse, text_of
 from tests.e2e.agents import named_by_caller
-from tests.e2e.stories import CLOCK, World, WorldOf, a_client, until
+from tests.e2e.callers import ACCOUNTS, KEYS, Caller, Provider, caller_of
+from tests.e2e.stories import PROVIDER_KEY, World, WorldOf, a_client, until
+from tests.e2e.test_one_command_with_several_processes import a_command
 from tests.e2e.the_bill import bill, wire
 from tests.integration.test_http_budgets import client_of
 from tests.patience import PATIENCE_S
@@ -38,8 +39,6 @@ RUNS = 2000
 CLAUDE_EVERY = 21
 """Of so many runs one has the CLI."""
 AT_ONCE = 16
-ACCOUNTS, KEYS, USERS, TEAMS = 5, 4, 40, 4
-"""Keys and end users are those of one account."""
 MICRO = 10_000_000
 """Credits per dollar."""
 
@@ -64,56 +63,6 @@ READS = ("receipts:read", "runs:read", "runs:write", "budgets:write")
 HARD: dict[str, Any] = {"window": "total", "mode": "hard"}
 
 
-class Caller(NamedTuple):
-    """For whom a run is; its prompt says so, so that the provider's record knows it as well."""
-
-    account: str
-    key: str
-    user: str
-    team: str
-
-    @property
-    def prompt(self) -> str:
-        """The prompt of a run."""
-        return f"[{self.account} {self.key} {self.user} {self.team}] how late is it?"
-
-
-def caller_of(number: int) -> Caller:
-    """For whom the run with this number is: all combinations occur."""
-    account, number = number % ACCOUNTS, number // ACCOUNTS
-    user, team = number % USERS, (number // 3) % TEAMS
-    return Caller(f"a{account}", f"k{number % KEYS}", f"a{account}-u{user}", f"t{team}")
-
-
-@dataclass(slots=True)
-class Provider:
-    """A model that looks at the clock before every other answer, and notes who has asked."""
-
-    asked_by: dict[str, Caller] = field(default_factory=dict)
-    """By message id."""
-
-    def __call__(self, request: ApiRequest) -> Reply:
-        """Answer with numbers that are those of no other message."""
-        found = re.search(r"\[(a\d) (k\d) (\S+) (t\d)\]", text_of(request.messages[0]["content"]))
-        assert found is not None, request.messages
-        number = len(self.asked_by)
-        usage = {
-            "input_tokens": 100 + number % 97,
-            "output_tokens": 1,
-            "cache_read_input_tokens": number % 1000,
-            "cache_creation_input_tokens": number % 7,
-            "cache_creation": {
-                "ephemeral_5m_input_tokens": number % 7,
-                "ephemeral_1h_input_tokens": 0,
-            },
-        }
-        is_first = number % 2 == 0 and not request.tool_results
-        blocks = [ToolUse(CLOCK)] if is_first else [Text("It is late.")]
-        reply = Reply(blocks, usage=usage, final_usage={"output_tokens": 10 + number % 13})
-        self.asked_by[reply.message_id] = Caller(*found.groups())
-        return reply
-
-
 @dataclass(slots=True)
 class Tenant:
     """An account with its keys, and what its receipts say."""
@@ -129,7 +78,7 @@ class Tenant:
 
     @property
     def cost(self) -> Decimal:
-        return cost_of(self.receipts)
+        return sum((Decimal(each["costUsd"]) for each in self.receipts), Decimal(0))
 
     @property
     def credits(self) -> int:
@@ -149,10 +98,6 @@ class Tenant:
             self.refused.append((said.get("code") or said["error"], caller))
         else:
             assert (response.status_code, said["ok"]) == (200, True), said
-
-
-def cost_of(receipts: Iterable[Receipt]) -> Decimal:
-    return sum((Decimal(each["costUsd"]) for each in receipts), Decimal(0))
 
 
 def credits_of(receipts: Iterable[Receipt]) -> int:
@@ -227,17 +172,27 @@ async def work(tenants: Mapping[str, Tenant]) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("processes", [0, 3])
 async def test_everything_that_shows_costs_agrees_with_what_was_sent(
-    world_of: WorldOf, database_url: str
+    world_of: WorldOf, database_url: str, redis_url: str, memory_path: Path, processes: int
 ) -> None:
+    """The processes of a command, if there are any, are a fleet with the server of this process."""
+    settings = {
+        "DATABASE_URL": database_url,
+        "REDIS_URL": redis_url,
+        "ANTHROPIC_API_KEY": PROVIDER_KEY,
+        "RUNTALLY_MARKUP": "1.17",
+        "RUNTALLY_WEBHOOK_ALLOW_PRIVATE": "true",
+        "RUNTALLY_MAX_CONCURRENT_RUNS": str(AT_ONCE),
+    }
     provider = Provider()
-    world = await world_of(
-        named_by_caller(provider),
-        RUNTALLY_MARKUP="1.17",
-        RUNTALLY_WEBHOOK_ALLOW_PRIVATE=True,
-        RUNTALLY_MAX_CONCURRENT_RUNS=AT_ONCE,
-    )
-    async with tenants_of(world) as tenants:
+    world = await world_of(named_by_caller(provider), **settings)
+    async with AsyncExitStack() as stack:
+        if processes:
+            opening = a_command(memory_path, world.simulator, processes, **settings)
+            command = await stack.enter_async_context(opening)
+            world = replace(world, url=str(command.http.base_url))
+        tenants = await stack.enter_async_context(tenants_of(world))
         await limit(world, tenants)
         await work(tenants)
         for tenant in tenants.values():

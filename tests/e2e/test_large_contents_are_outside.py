@@ -4,10 +4,13 @@ import base64
 import os
 from pathlib import Path
 
+import pytest
+
 from app.simulator.script import Reply, Text
-from tests.e2e.agents import every_agent
+from tests.e2e.agents import every_agent, without_cli
 from tests.e2e.stories import OpenWorld
 from tests.e2e.test_attachments_reach_the_model import attached, turn
+from tests.integration.object_storage import BUCKET, loopback_s3
 from tests.integration.statements import scalar
 
 LARGE = base64.b64encode(b"%PDF-1.7\n" + os.urandom(89_991)).decode()
@@ -18,7 +21,7 @@ def files_below(directory: Path) -> list[int]:
     return [path.stat().st_size for path in directory.rglob("*") if path.is_file()]
 
 
-@every_agent
+@without_cli
 async def test_an_attachment_is_in_each_turn_of_a_conversation(open_world: OpenWorld, tmp_path: Path) -> None:
     outside = tmp_path / "objects"
     settings = {
@@ -43,3 +46,20 @@ async def test_an_attachment_is_in_each_turn_of_a_conversation(open_world: OpenW
     # Once, with what the cipher adds.
     assert files_below(outside) == [len(LARGE) + 28]
     assert [each["size"] for message in history for each in message.get("attachments", ())] == [90_000]
+
+
+@every_agent
+async def test_a_run_says_which_way_its_contents_are_away(
+    open_world: OpenWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with loopback_s3() as s3:
+        for name, value in s3.environment.items():
+            monkeypatch.setenv(name, value)
+        async with open_world(lambda _: Reply([Text("Seen")]), RUNTALLY_OBJECTS=f"s3://{BUCKET}") as world:
+            await turn(world, [{"type": "text", "text": "An offer"}, PDF])
+            s3.faults.append("forbidden")
+            away = await turn(world, "and?")
+            s3.lose()
+            lost = await turn(world, "and?")
+
+    assert [away["error"], lost["error"]] == ["database_unavailable", "not_found"]

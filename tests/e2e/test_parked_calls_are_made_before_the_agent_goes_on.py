@@ -9,7 +9,7 @@ import pytest
 
 from app.simulator.script import Reply, Text, ToolUse, in_turn
 from tests.conftest import in_memory
-from tests.e2e.agents import every_agent
+from tests.e2e.agents import every_agent, every_agent_at_length
 from tests.e2e.office import MAIL, office
 from tests.e2e.stories import (
     CLOCK,
@@ -133,7 +133,7 @@ async def test_a_question_and_a_call_of_the_client_wait(open_world: OpenWorld, t
     assert events[-1].data["finishReason"] == "stop"
 
 
-@every_agent
+@every_agent_at_length
 async def test_two_people_answer_a_parked_call_on_two_servers(
     world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str, agent: str
 ) -> None:

@@ -148,7 +148,7 @@ async def test_rules_are_about_subagents_and_about_their_calls(world_of: WorldOf
     assert [error for _, error in results(events)] == [True, False, True]
 
 
-@every_agent
+@without_cli
 async def test_what_a_hostile_model_sends_is_denied_where_a_rule_has_no_answer(
     world_of: WorldOf, tmp_path: Path
 ) -> None:

@@ -104,21 +104,6 @@ async def test_silence_and_a_refusal_are_errors_that_say_so(
     assert events[-1].data["finishReason"] == "stop"
 
 
-@every_agent_at_length
-@pytest.mark.parametrize("how", ["cancel", "interrupt"])
-async def test_a_run_that_is_stopped_waits_no_longer(world_of: WorldOf, tmp_path: Path, how: str) -> None:
-    world = await world_of(in_turn(asking(COLOR)), **settings(tmp_path))
-    run_id, asked = await the_question(world)
-
-    await world.http.post(f"/v1/runs/{run_id}/{how}")
-    events = await world.events(run_id)
-
-    (resolved,) = of_type(events, "question_resolved")
-    assert resolved.data["resolvedBy"] == "run_stopped"
-    late = await answer(world, run_id, asked, {"0": "Red"})
-    assert (late.status_code, late.json()["code"]) == (409, "run_ended")
-
-
 @without_cli
 async def test_two_people_answer_on_two_servers_and_one_counts(
     world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str

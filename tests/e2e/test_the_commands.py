@@ -20,7 +20,6 @@ from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.agents import without_cli
 from tests.e2e.stories import ASSISTANT, KEY, WorldOf, a_request, the_settings, until
 from tests.factories import scripted
-from tests.graph_files import graph_files
 from tests.log_lines import written_log
 from tests.patience import PATIENCE_S
 from tests.scripted import WriteMessage
@@ -177,16 +176,6 @@ async def started(directory: Path, name: str, value: str) -> None:
     settings = the_settings(directory, nowhere, "http://127.0.0.1:9", **{name: value})
     async with open_services(settings):
         pass
-
-
-async def test_a_server_that_cannot_start_says_why_without_a_traceback(tmp_path: Path) -> None:
-    graphs = graph_files(tmp_path, bad="---\ndescription: d\nturns: 3\n---\nHi.")["RUNTALLY_GRAPHS_DIR"]
-
-    done = await runtally(tmp_path, "serve", "--port", "0", RUNTALLY_GRAPHS_DIR=str(graphs))
-
-    assert done.returncode == 1
-    assert "bad.md: turns" in " ".join((done.stdout + done.stderr).split())
-    assert "Traceback" not in done.stderr
 
 
 async def test_an_old_schema_stops_the_server_and_migrate_mends_it(

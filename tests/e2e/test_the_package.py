@@ -35,6 +35,7 @@ _NEEDED = {
         "*.yaml",
         "*.html",
         "*.svg",
+        "*.avif",
         "*.gz",
         "*.template",
     ],

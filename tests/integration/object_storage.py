@@ -50,6 +50,12 @@ class LoopbackS3:
             each["Key"]: client.get_object(Bucket=BUCKET, Key=each["Key"])["Body"].read() for each in found
         }
 
+    def lose(self) -> None:
+        """Delete everything."""
+        client = _client(self.url)
+        for path in self.contents():
+            client.delete_object(Bucket=BUCKET, Key=path)
+
     def answer(self, app: Any, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Answer a request as the next fault says."""
         if environ["PATH_INFO"].count("/") < 3 or "boto" in environ.get("HTTP_USER_AGENT", "").lower():

@@ -22,6 +22,7 @@ from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey
 from app.models.registry import ModelRegistry, OperatorModels
+from app.platform.clock.clock import Clock
 from app.platform.clock.lease import Lease
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
@@ -326,6 +327,7 @@ def _a_recovery(
         attempts=starter.attempts,
         lose=starter.lose,
         agents=lambda: None,
+        clock=Clock(),
     )
     recovery = RunRecovery(
         database,

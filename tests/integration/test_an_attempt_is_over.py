@@ -27,8 +27,9 @@ from app.conversations.records import Transcript, TranscriptEntry, TranscriptSta
 from app.conversations.sdk_store import CliSessionStore, PostgresSessionStore
 from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import AttemptOver, Database, require_attempt
+from app.runs.dispatch.records import Worker
 from app.runs.records import NewRun
-from app.runs.recovery.repository import record_takeovers
+from app.runs.recovery.repository import record_takeovers, record_worker
 from app.runs.repository import find_run, store_interruption
 from app.runs.requeueing.repository import requeue_run
 from app.usage.records import TokenUsage, UsageFact
@@ -164,11 +165,17 @@ async def deliver(database: Database, directory: Path, *facts: UsageFact) -> Non
     journal.close()
 
 
+@pytest.mark.parametrize("ahead_s", [0, 600, -600])
 async def test_only_messages_that_began_before_the_takeover_are_charged(
-    database: Database, tmp_path: Path
+    database: Database, tmp_path: Path, ahead_s: float
 ) -> None:
+    """Also if the clock of their process is not the database's."""
     key, run = await a_run(database)
-    now = datetime.now(UTC)
+    async with database.write() as tx:
+        await record_worker(
+            tx, Worker(ELSEWHERE, "1", 1, 0, draining=False, lease_s=15, clock_ahead_s=ahead_s)
+        )
+    now = datetime.now(UTC) + timedelta(seconds=ahead_s)
     before, after = now - timedelta(seconds=10), now + timedelta(seconds=10)
     await take_over(database, run)
     open_message, zombies = a_fact(key, "msg_1", at=before), a_fact(key, "msg_2", at=after)

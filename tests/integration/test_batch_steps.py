@@ -147,7 +147,7 @@ async def claimed_and_marked(server: BatchServer, positions: Sequence[int]) -> B
 async def test_a_worker_makes_steps_until_all_items_have_ended(open_batches: OpenBatches) -> None:
     async with open_batches() as server:
         batch = await server.create(5)
-        worker = asyncio.create_task(BatchWorker(server.steps, BatchConfig(pause_s=0.01)).work())
+        worker = asyncio.create_task(BatchWorker(server.steps.make_one, BatchConfig(pause_s=0.01)).work())
 
         async with asyncio.timeout(PATIENCE_S):
             while (found := await server.get(batch)).ended_at is None:

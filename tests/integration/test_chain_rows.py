@@ -19,14 +19,7 @@ from app.billing.credit.tables import credit_ledger
 from app.billing.receipts.tables import charge_receipts
 from app.platform.db import Database, StatementFailed
 from tests.factories import a_fact, an_account
-from tests.integration.chain_books import (
-    a_sealer,
-    attacker,
-    checked,
-    exported,
-    grant,
-    verified,
-)
+from tests.integration import chain_books
 from tests.integration.receipt_queues import delivered_queue
 from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
@@ -65,7 +58,7 @@ async def test_a_change_of_any_column_is_found_and_named(
         await server.flush(facts[0].run, within_s=PATIENCE_S)
     what = "receipt" if table is charge_receipts else "entry"
     key_columns = {"id", "receipt_id"}
-    async with attacker(database_url) as connection:
+    async with chain_books.attacker(database_url) as connection:
         checks = await connection.fetch(
             "SELECT conname FROM pg_constraint WHERE contype = 'c' AND conrelid = $1::regclass", table.name
         )
@@ -83,8 +76,8 @@ async def test_a_change_of_any_column_is_found_and_named(
                 position,
             )
 
-    findings = (await verified(database_url, key)).findings
-    in_export = checked(await exported(database_url, owner.account_id), key)
+    findings = (await chain_books.verified(database_url, key)).findings
+    in_export = chain_books.checked(await chain_books.exported(database_url, owner.account_id), key)
 
     for position, column in enumerate(table.c, start=1):
         if column.name in key_columns:
@@ -118,22 +111,22 @@ async def test_settings_of_a_connection_do_not_change_what_is_chained(
     await connection.close()
 
     assert '"created_at":"2026-11-22T10:00:00+00:00"' in content
-    assert (await verified(database_url, key)).findings == ()
+    assert (await chain_books.verified(database_url, key)).findings == ()
 
 
 async def test_a_column_that_is_added_later_is_chained_from_then_on(
     database: Database, database_url: str, key: SealingKey
 ) -> None:
     owner = await an_account(database)
-    await grant(database, owner)
+    await chain_books.grant(database, owner)
     await execute(database, "ALTER TABLE credit_ledger ADD added jsonb DEFAULT '{}'")
-    await grant(database, owner)
-    assert (await verified(database_url, key)).findings == ()
+    await chain_books.grant(database, owner)
+    assert (await chain_books.verified(database_url, key)).findings == ()
 
-    async with attacker(database_url) as connection:
+    async with chain_books.attacker(database_url) as connection:
         await connection.execute("""UPDATE credit_ledger SET added = '{"x": 1}'""")
 
-    first, second = (await verified(database_url, key)).findings
+    first, second = (await chain_books.verified(database_url, key)).findings
     assert "position 1: added of the entry" in first
     assert "position 2: added of the entry" in second
 
@@ -160,9 +153,9 @@ async def test_the_verifier_runs_alone_on_a_file(
     database: Database, database_url: str, key: SealingKey, tmp_path: Path
 ) -> None:
     owner = await an_account(database)
-    await grant(database, owner, 2)
-    assert (await a_sealer(database, key, tmp_path).seal()) is not None
-    records = await exported(database_url, owner.account_id)
+    await chain_books.grant(database, owner, 2)
+    assert (await chain_books.a_sealer(database, key, tmp_path).seal()) is not None
+    records = await chain_books.exported(database_url, owner.account_id)
     directory = tmp_path / "elsewhere"
     directory.mkdir()
     program = shutil.copy(str(verifier.__file__), directory / "verifier.py")

@@ -7,6 +7,7 @@ import httpx
 import pytest
 from anthropic import APIStatusError, AsyncAnthropic
 from anthropic.types import Message, MetadataParam
+from structlog.testing import capture_logs
 
 from app.executors.external.executor import EXECUTOR_TYPE
 from app.runs.external.starting import GRAPH
@@ -123,16 +124,17 @@ async def test_a_session_ends_when_it_is_not_used_and_the_next_call_begins_anoth
 async def test_a_cancelled_session_breaks_its_calls_off(world_of: WorldOf) -> None:
     hold = Hold(FIRST_DELTA + 2)
     world = await world_of(in_turn(Reply([Text("one two three four")], hold=hold), Reply([Text("again")])))
-    async with world.http.stream("POST", MESSAGES, json={**HELLO, "stream": True}) as answer:
-        chunks = answer.aiter_bytes()
-        await anext(chunks)
-        (run,) = await sessions(world.http)
-        await world.http.post(f"/v1/runs/{run['runId']}/cancel")
-        with pytest.raises(httpx.RemoteProtocolError):
-            async for _ in chunks:
-                pass
-    hold.until.set()
-    ended = await world.ended(run["runId"])
+    with capture_logs() as logs:
+        async with world.http.stream("POST", MESSAGES, json={**HELLO, "stream": True}) as answer:
+            chunks = answer.aiter_bytes()
+            await anext(chunks)
+            (run,) = await sessions(world.http)
+            await world.http.post(f"/v1/runs/{run['runId']}/cancel")
+            with pytest.raises(httpx.RemoteProtocolError):
+                async for _ in chunks:
+                    pass
+        hold.until.set()
+        ended = await world.ended(run["runId"])
     again = await world.http.post(MESSAGES, json=HELLO)
 
     assert ended["final"]["error"] == "aborted"
@@ -140,6 +142,7 @@ async def test_a_cancelled_session_breaks_its_calls_off(world_of: WorldOf) -> No
     assert len(await sessions(world.http)) == 2
     (receipt,) = await world.receipts(run["runId"])
     assert receipt["basis"] == "partial"
+    assert [each for each in logs if each["log_level"] == "error"] == []
 
 
 async def test_what_a_client_left_unread_is_billed_as_far_as_it_was_sent(world_of: WorldOf) -> None:

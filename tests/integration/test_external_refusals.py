@@ -11,17 +11,7 @@ from app.runs.external.service import MOST_CALLS
 from app.simulator.script import ApiRequest, Hold, Reply, Text
 from tests.e2e.stories import World, WorldOf, a_client
 from tests.e2e.the_bill import bill, wire
-from tests.integration.external_calls import (
-    MESSAGES,
-    all_receipts,
-    call,
-    error_of,
-    limit,
-    new_key,
-    prepay,
-    sessions,
-    settled,
-)
+from tests.integration import external_calls
 from tests.patience import PATIENCE_S
 
 INVALID = "invalid_request_error"
@@ -45,18 +35,18 @@ class TestWhatIsRefused:
         headers = {"content-type": "application/json"}
 
         for body, refused in NO_CALLS.items():
-            for path in (MESSAGES, f"{MESSAGES}/count_tokens"):
+            for path in (external_calls.MESSAGES, f"{external_calls.MESSAGES}/count_tokens"):
                 answer = await world.http.post(path, content=body, headers=headers)
-                assert error_of(answer) == refused, path
+                assert external_calls.error_of(answer) == refused, path
         assert world.simulator.requests == []
-        assert await sessions(world.http) == []
+        assert await external_calls.sessions(world.http) == []
 
     async def test_a_huge_body(self, world_of: WorldOf) -> None:
         world = await world_of(lambda _: Reply([Text("ok")]), RUNTALLY_MAX_BODY_BYTES=10_000)
 
-        answer = await call(world.http, system="x" * 10_000)
+        answer = await external_calls.call(world.http, system="x" * 10_000)
 
-        assert error_of(answer)[:2] == (413, "request_too_large")
+        assert external_calls.error_of(answer)[:2] == (413, "request_too_large")
         assert world.simulator.requests == []
 
     async def test_a_key_that_may_not(self, world_of: WorldOf) -> None:
@@ -66,22 +56,22 @@ class TestWhatIsRefused:
         only = {"models": ["claude-sonnet-*"]}
         cases: list[tuple[str, dict[str, Any], int]] = [
             ("rt_" + "x" * 43, {}, 401),
-            (await new_key(world, "a", ["runs:write", "admin"]), {}, 403),
-            (await new_key(world, "a", graphs=["claude_agents:*"]), {}, 403),
-            (await new_key(world, "a", graphs=["external:*"]), {}, 200),
-            (await new_key(world, "a", **only), {"model": "claude-opus-5-5"}, 403),
-            (await new_key(world, "a", **only), fallback, 403),
-            (await new_key(world, "a", **only), advisor, 403),
-            (await new_key(world, "a", **only), {}, 200),
+            (await external_calls.new_key(world, "a", ["runs:write", "admin"]), {}, 403),
+            (await external_calls.new_key(world, "a", graphs=["claude_agents:*"]), {}, 403),
+            (await external_calls.new_key(world, "a", graphs=["external:*"]), {}, 200),
+            (await external_calls.new_key(world, "a", **only), {"model": "claude-opus-5-5"}, 403),
+            (await external_calls.new_key(world, "a", **only), fallback, 403),
+            (await external_calls.new_key(world, "a", **only), advisor, 403),
+            (await external_calls.new_key(world, "a", **only), {}, 200),
         ]
         answers = []
         for key, fields, _ in cases:
             async with a_client(world.url, key) as http:
-                answers.append(await call(http, **fields))
+                answers.append(await external_calls.call(http, **fields))
         kinds = {401: "authentication_error", 403: "permission_error"}
 
         assert [answer.status_code for answer in answers] == [status for _, _, status in cases]
-        refused = [error_of(answer) for answer in answers if answer.status_code != 200]
+        refused = [external_calls.error_of(answer) for answer in answers if answer.status_code != 200]
         assert [kind for _, kind, _ in refused] == [kinds[status] for status, _, _ in refused]
         assert len(world.simulator.requests) == 2
 
@@ -90,7 +80,7 @@ class TestWhatIsRefused:
 
         answer = await world.http.get("/anthropic/v1/files")
 
-        assert error_of(answer)[:2] == (404, "not_found_error")
+        assert external_calls.error_of(answer)[:2] == (404, "not_found_error")
 
     async def test_no_graph_of_this_name_can_be_run(self, world_of: WorldOf) -> None:
         world = await world_of(lambda _: Reply([Text("ok")]))
@@ -104,20 +94,20 @@ class TestWhatIsRefused:
 async def test_a_session_makes_so_many_calls_at_once(world_of: WorldOf) -> None:
     hold = Hold(0)
     world = await world_of(lambda _: Reply([Text("ok")], hold=hold))
-    calls = [asyncio.create_task(call(world.http, stream=True)) for _ in range(MOST_CALLS + 1)]
+    calls = [asyncio.create_task(external_calls.call(world.http, stream=True)) for _ in range(MOST_CALLS + 1)]
 
     refused, _ = await asyncio.wait(calls, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
     hold.until.set()
     answers = await asyncio.gather(*calls)
 
-    assert [error_of(task.result())[:2] for task in refused] == [(429, "rate_limit_error")]
+    assert [external_calls.error_of(task.result())[:2] for task in refused] == [(429, "rate_limit_error")]
     assert [answer.status_code for answer in answers].count(200) == MOST_CALLS
 
 
 class TestCredit:
     """A call is made only if the most that it may cost is there."""
 
-    @pytest.mark.parametrize("limited", [prepay, limit])
+    @pytest.mark.parametrize("limited", [external_calls.prepay, external_calls.limit])
     async def test_no_limit_is_passed_with_fifty_sessions_at_once(
         self, world_of: WorldOf, limited: Callable[[World, str], Awaitable[None]]
     ) -> None:
@@ -127,14 +117,14 @@ class TestCredit:
 
         world = await world_of(respond)
         await limited(world, "0.5")
-        calls = [call(world.http, f"s-{number}", max_tokens=10_000) for number in range(50)]
+        calls = [external_calls.call(world.http, f"s-{number}", max_tokens=10_000) for number in range(50)]
         answers = await asyncio.gather(*calls)
         status = 200
         while status != 402:
-            await settled(world, sessions=51)
-            status = (await call(world.http, max_tokens=10_000)).status_code
+            await external_calls.settled(world, sessions=51)
+            status = (await external_calls.call(world.http, max_tokens=10_000)).status_code
         async with asyncio.timeout(PATIENCE_S):
-            while len(receipts := await all_receipts(world)) < len(world.simulator.sent):
+            while len(receipts := await external_calls.all_receipts(world)) < len(world.simulator.sent):
                 await asyncio.sleep(0.02)
         (cost,) = {Decimal(receipt["costUsd"]) for receipt in receipts}
 
@@ -145,12 +135,12 @@ class TestCredit:
 
     async def test_a_refusal_says_what_is_left_and_when_there_is_more(self, world_of: WorldOf) -> None:
         world = await world_of(lambda _: Reply([Text("ok")]))
-        await limit(world, "0.01")
+        await external_calls.limit(world, "0.01")
 
-        refused = await call(world.http, max_tokens=10_000)
-        allowed = await call(world.http)
+        refused = await external_calls.call(world.http, max_tokens=10_000)
+        allowed = await external_calls.call(world.http)
 
-        status, kind, message = error_of(refused)
+        status, kind, message = external_calls.error_of(refused)
         assert (status, kind) == (402, "billing_error")
         assert message.startswith("This call may cost more than what is left of the budget house; one with")
         assert message.endswith("-01T00:00:00Z.")
@@ -158,8 +148,8 @@ class TestCredit:
 
     async def test_an_idle_session_reserves_nothing(self, world_of: WorldOf) -> None:
         world = await world_of(lambda _: Reply([Text("ok")]))
-        await prepay(world, "1")
-        assert (await call(world.http, max_tokens=10_000)).status_code == 200
-        await settled(world, sessions=1)
+        await external_calls.prepay(world, "1")
+        assert (await external_calls.call(world.http, max_tokens=10_000)).status_code == 200
+        await external_calls.settled(world, sessions=1)
 
-        assert [run["status"] for run in await sessions(world.http)] == ["running"]
+        assert [run["status"] for run in await external_calls.sessions(world.http)] == ["running"]

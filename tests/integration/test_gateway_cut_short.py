@@ -9,15 +9,7 @@ import pytest
 
 from app.gateway.call import COUNTED, CallCost, Refusal
 from app.gateway.cut_answer import BROKEN_OFF
-from app.platform.server.loopback import (
-    DropConnection,
-    Receive,
-    Scope,
-    Send,
-    read_body,
-    serve_on_loopback,
-    wait_for_disconnect,
-)
+from app.platform.server import loopback
 from app.simulator.script import Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
 from app.usage.records import TokenUsage
@@ -195,20 +187,20 @@ class Slow:
     disconnected: asyncio.Event = field(default_factory=asyncio.Event)
     answer: bytes = b""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await read_body(receive)
+    async def __call__(self, scope: loopback.Scope, receive: loopback.Receive, send: loopback.Send) -> None:
+        await loopback.read_body(receive)
         if scope["path"].endswith("count_tokens"):
             self.counting.set()
             await self.may_count.wait()
             await _send_part(send, b'{"input_tokens": 12}', more=False)
             return
         await _send_part(send, self.answer, kind=b"text/event-stream")
-        await wait_for_disconnect(receive)
+        await loopback.wait_for_disconnect(receive)
         self.disconnected.set()
 
 
 async def _send_part(
-    send: Send, body: bytes, *, kind: bytes = b"application/json", more: bool = True
+    send: loopback.Send, body: bytes, *, kind: bytes = b"application/json", more: bool = True
 ) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
     await send({"type": "http.response.body", "body": body, "more_body": more})
@@ -225,7 +217,7 @@ TEXT = b'data: {"type": "content_block_delta", "delta": {"text": "one two three"
 @asynccontextmanager
 async def the_slow(answer: bytes) -> AsyncIterator[tuple[Slow, Seam]]:
     slow = Slow(answer=answer)
-    async with serve_on_loopback(slow) as url, gateway_to(url) as seam:
+    async with loopback.serve_on_loopback(slow) as url, gateway_to(url) as seam:
         yield slow, seam
         slow.may_count.set()
 
@@ -333,15 +325,15 @@ async def test_what_cannot_be_recorded_is_not_shown() -> None:
 async def breaking_off(body: bytes) -> AsyncIterator[Seam]:
     """A provider that sends the beginning of an answer and closes the connection; it counts 12 tokens."""
 
-    async def provider(scope: Scope, receive: Receive, send: Send) -> None:
-        await read_body(receive)
+    async def provider(scope: loopback.Scope, receive: loopback.Receive, send: loopback.Send) -> None:
+        await loopback.read_body(receive)
         if scope["path"].endswith("count_tokens"):
             await _send_part(send, b'{"input_tokens": 12}', more=False)
             return
         await _send_part(send, body)
-        raise DropConnection
+        raise loopback.DropConnection
 
-    async with serve_on_loopback(provider) as url, gateway_to(url) as seam:
+    async with loopback.serve_on_loopback(provider) as url, gateway_to(url) as seam:
         yield seam
 
 

@@ -170,6 +170,10 @@ async def test_runs_are_listed_by_what_they_are(world_of: WorldOf) -> None:
     assert await listed(**{"from": runs["run-1"]["createdAt"], "to": runs["run-3"]["createdAt"]}) == "21"
 
 
+EARLIER, LATER = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
+PERIODS = ("/v1/usage", "/v1/usage/cache-misses", "/v1/alarms", "/v1/exports/focus")
+
+
 @in_shared_world
 @pytest.mark.parametrize(
     ("path", "field"),
@@ -182,6 +186,27 @@ async def test_runs_are_listed_by_what_they_are(world_of: WorldOf) -> None:
         ("/v1/receipts?from=yesterday", "from"),
         ("/v1/receipts?to=2026-01-01T00:00:00", "to"),
         ("/v1/runs?status=late", "status"),
+        ("/v1/usage?groupBy=week", "groupBy"),
+        ("/v1/usage?timeZone=Mars/Olympus", "timeZone"),
+        ("/v1/usage?timeZone=../etc/passwd", "timeZone"),
+        ("/v1/usage?timeZone=localtime", "timeZone"),
+        ("/v1/usage?splitBy=model", "groupBy"),
+        ("/v1/usage?groupBy=day&splitBy=day", "splitBy"),
+        ("/v1/usage?groupBy=day&splitBy=model&top=0", "top"),
+        ("/v1/usage?groupBy=day&splitBy=model&top=51", "top"),
+        ("/v1/usage?apiKeyId=me", "apiKeyId"),
+        ("/v1/receipts?apiKeyId=me", "apiKeyId"),
+        ("/v1/receipts?basis=guessed", "basis"),
+        ("/v1/receipts?basis=partial' OR 'a' = 'a", "basis"),
+        ("/v1/receipts?origin=elsewhere", "origin"),
+        ("/v1/receipts?cacheMiss=bad luck", "cacheMiss"),
+        ("/v1/receipts?format=xml", "format"),
+        ("/v1/usage/cache-misses?top=51", "top"),
+        *((f"{path}?from={LATER}&to={EARLIER}", "to") for path in PERIODS),
+        ("/v1/alarms?from=lately", "from"),
+        (f"/v1/exports/focus?to={LATER}", "from"),
+        (f"/v1/exports/focus?from={EARLIER}", "to"),
+        (f"/v1/exports/focus?from={EARLIER}&to={LATER}&format=xlsx", "format"),
     ],
 )
 async def test_an_invalid_parameter_is_named(world: World, path: str, field: str) -> None:

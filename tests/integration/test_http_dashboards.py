@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -23,7 +22,6 @@ from app.simulator.script import Reply, Text, in_turn
 from app.usage.records import CacheMiss, CostComparison, TokenUsage
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import a_fact
-from tests.integration.conftest import in_shared_world
 from tests.integration.statements import execute
 
 NOW = datetime.now(UTC)
@@ -289,33 +287,6 @@ async def test_keys_are_listed_without_their_secrets(world_of: WorldOf) -> None:
     assert older["nextCursor"] is None
     assert set(newest["items"][0]) == {"id", "name", "prefix", "createdAt", "lastUsedAt", "revokedAt"}
     assert wrong.status_code == 422
-
-
-QUESTIONS: Sequence[tuple[str, dict[str, Any], str]] = [
-    ("/v1/usage", {"splitBy": "model"}, "groupBy"),
-    ("/v1/usage", {"groupBy": "day", "splitBy": "day"}, "splitBy"),
-    ("/v1/usage", {"groupBy": "day", "splitBy": "model", "top": 0}, "top"),
-    ("/v1/usage", {"groupBy": "day", "splitBy": "model", "top": 51}, "top"),
-    ("/v1/usage", {"apiKeyId": "me"}, "apiKeyId"),
-    ("/v1/receipts", {"apiKeyId": "me"}, "apiKeyId"),
-    ("/v1/receipts", {"basis": "guessed"}, "basis"),
-    ("/v1/receipts", {"basis": "partial' OR 'a' = 'a"}, "basis"),
-    ("/v1/receipts", {"origin": "elsewhere"}, "origin"),
-    ("/v1/receipts", {"cacheMiss": "bad luck"}, "cacheMiss"),
-    ("/v1/receipts", {"format": "xml"}, "format"),
-    ("/v1/usage/cache-misses", {"top": 51}, "top"),
-    ("/v1/usage/cache-misses", {"from": "2026-02-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "to"),
-    ("/v1/alarms", {"from": "2026-02-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "to"),
-    ("/v1/alarms", {"from": "lately"}, "from"),
-]
-
-
-@in_shared_world
-async def test_an_invalid_query_names_the_parameter(world: World) -> None:
-    for path, query, field in QUESTIONS:
-        response = await world.http.get(path, params=query)
-        assert response.status_code == 422, (path, query)
-        assert [error["field"] for error in response.json()["errors"]] == [field]
 
 
 async def test_only_operators_choose_an_account(world_of: WorldOf) -> None:

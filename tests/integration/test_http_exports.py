@@ -92,22 +92,6 @@ async def test_both_formats_have_the_receipts_of_the_account_exactly(
 
 
 @in_shared_world
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
-        ({"to": PERIOD["to"]}, "from"),
-        ({"from": PERIOD["from"]}, "to"),
-        ({"from": PERIOD["to"], "to": PERIOD["from"]}, "to"),
-        ({**PERIOD, "format": "xlsx"}, "format"),
-    ],
-)
-async def test_a_wrong_query_names_the_parameter(world: World, query: dict[str, str], field: str) -> None:
-    response = await world.http.get("/v1/exports/focus", params=query)
-
-    assert (response.status_code, [error["field"] for error in response.json()["errors"]]) == (422, [field])
-
-
-@in_shared_world
 async def test_the_command_writes_what_the_server_sends(
     world: World, billed: tuple[httpx.AsyncClient, str], tmp_path: Path
 ) -> None:

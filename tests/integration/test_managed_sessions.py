@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from app.runs.managed.service import SessionNotSettled
 from app.runs.managed.turns import NewTurns
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import ASSISTANT, KEY, World, WorldOf, a_client
+from tests.graph_files import graph_files
 from tests.integration.conftest import in_shared_world
 from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
@@ -78,15 +80,16 @@ async def test_a_session_is_a_conversation_before_its_first_run(tenant: httpx.As
 
 TEXT = {"type": "text", "text": "hi"}
 
+
+def with_tool(name: str, schema: dict[str, Any], *, graph: str = ASSISTANT) -> dict[str, Any]:
+    tool = {"type": "custom", "name": name, "description": "x", "input_schema": schema}
+    return {"agent": {"type": "agent_with_overrides", "id": graph, "tools": [tool]}}
+
+
 WRONG: dict[str, dict[str, Any]] = {
     "agent": {"agent": None},
-    "agent.tools": {
-        "agent": {
-            "type": "agent_with_overrides",
-            "id": ASSISTANT,
-            "tools": [{"type": "custom", "name": "x", "description": "x", "input_schema": {}}],
-        }
-    },
+    "agent.tools": with_tool("x", {}),
+    "agent.tools.0.name": with_tool("x x", {}),
     "environment_id": {"environment_id": "env_other"},
     "resources": {"resources": [{"type": "file", "file_id": "x"}]},
     "vault_ids": {"vault_ids": ["vlt_1"]},
@@ -98,6 +101,9 @@ WRONG: dict[str, dict[str, Any]] = {
     "title": {"title": "a\x00b"},
     "deployment": {"deployment": "x"},
     "initial_events.0.content": {"initial_events": [{"type": "user.message", "content": []}]},
+    "initial_events.0.content: must hold": {
+        "initial_events": [{"type": "user.message", "content": [{**TEXT, "text": " "}]}]
+    },
 }
 
 
@@ -111,6 +117,28 @@ async def test_a_session_that_cannot_be_is_refused_by_its_field(
     assert status == (404 if field == "model" else 400), kind
     assert message.startswith(field)
     assert (await tenant.get(SESSIONS)).json()["data"] == []
+
+
+async def test_a_tool_that_no_run_could_have_is_refused_when_it_is_described(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    graph = "---\ndescription: Takes tools.\nclient_tools: true\n---\nHelp.\n"
+    http = (await world_of(in_turn(), **graph_files(tmp_path, helper=graph))).http
+    helper = "messages:helper"
+    unusable = with_tool("x", {"type": "nothing"}, graph=helper)
+    session = await created(http, agent=helper)
+    tools = {"agent": {"tools": unusable["agent"]["tools"]}}
+    answers = [
+        await http.post(SESSIONS, json={**NEW, **unusable}),
+        await http.post(f"{SESSIONS}/{session['id']}", json=tools),
+        await http.post(f"{SESSIONS}/{(await created(http))['id']}", json=tools),
+    ]
+
+    schema, graphs = "agent.tools.0.input_schema: is not a JSON schema", "agent.tools: the graph"
+    said = [message_of(answer)[2] for answer in answers]
+    assert [each.startswith(start) for each, start in zip(said, (schema, schema, graphs), strict=True)] == [
+        True
+    ] * 3, said
 
 
 EVENTS: dict[str, Any] = {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from mcp_types import METHOD_NOT_FOUND
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
@@ -176,3 +177,13 @@ async def test_whitespace_around_the_value_of_a_header_does_not_count(world_of: 
 
     assert answer.status == 200, stream
     assert messages_in(stream)[-1][1]["result"]["content"][0]["text"] == "done"
+
+
+async def test_no_notifications_are_listened_to(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(), agent=MESSAGES)
+    params = {"notifications": {"taskIds": ["r-1"], "toolsListChanged": True}}
+    listen = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+
+    answer = await world.http.post(PATH, **modern(listen))
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, METHOD_NOT_FOUND)

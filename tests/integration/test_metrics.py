@@ -169,7 +169,7 @@ async def test_a_database_that_does_not_answer_hides_only_what_is_read_from_it(p
 
 def documented() -> dict[str, tuple[str, set[str]]]:
     """The type and the labels of each metric in the guide."""
-    rows = ROW.findall((ROOT / "docs" / "OPERATIONS.md").read_text("utf-8"))
+    rows = ROW.findall((ROOT / "docs" / "operations" / "metrics.md").read_text("utf-8"))
     return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 
 

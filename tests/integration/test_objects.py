@@ -269,6 +269,22 @@ async def test_what_is_not_referred_to_in_time_is_refused_and_written_again(
     assert (looked_at, len(s3.contents())) == (0, 1)
 
 
+async def test_what_is_used_is_written_again_only_where_it_was_lost(
+    database: Database, s3: LoopbackS3, objects: Objects
+) -> None:
+    key, contents = await an_account(database), {sha256_of(LARGE): LARGE.encode()}
+    await MessageStore(database, objects).add(transcript_of(key), lines(LARGE))
+    s3.faults.append("forbidden")
+    await objects.write(key.account_id, contents)
+    await objects.write(key.account_id, contents)
+    before = s3.requests.count("PUT")
+    s3.lose()
+    await objects.write(key.account_id, contents)
+
+    assert await objects.read(key.account_id, contents) == contents
+    assert (before, s3.requests.count("PUT")) == (1, 2)
+
+
 @pytest.mark.parametrize("faults", [["unavailable"], ["cut"], ["damaged"], ["missing", "missing"]])
 @pytest.mark.parametrize("secret", [None, SECRET])
 async def test_a_read_that_fails_once_is_repeated(
@@ -373,8 +389,10 @@ def a_setting(monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str]) -> Settin
     return Settings(_env_file=None)
 
 
-def test_a_place_where_nothing_can_be_stored_is_an_error_of_the_operator(tmp_path: Path) -> None:
+def test_a_directory_is_made_for_the_server_alone_and_where_none_can_be_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
+    ObjectStorage(f"file://{tmp_path}/made", None, DIRECT)
 
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
     with pytest.raises(ObjectsNotUsable, match="RUNTALLY_OBJECTS"):
         ObjectStorage(f"file://{tmp_path}/file/below", None, DIRECT)

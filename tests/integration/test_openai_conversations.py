@@ -235,3 +235,14 @@ async def test_an_end_user_is_not_shown_one_that_the_application_has_created(
     assert [each.state_key for each in listed] == [each.state_key for each in chats] == ["own"]
     for each in listed:
         await conversations.require_reading(ann, each.state_key)
+
+
+@in_shared_world
+async def test_a_function_that_cannot_be_used_is_left_out_also_where_the_graph_takes_none(
+    tenant: httpx.AsyncClient,
+) -> None:
+    function = {"type": "function", "name": "f", "parameters": {"type": "nothing"}}
+    body = {"model": CHAT, "input": "hi", "background": True, "tools": [function]}
+    answer = await tenant.post("/openai/v1/responses", json=body)
+
+    assert (answer.status_code, answer.headers["runtally-ignored"]) == (200, "tools")

@@ -30,9 +30,9 @@ def programs() -> list[psutil.Process]:
 
 
 async def test_a_program_whose_connection_was_lost_ends_with_the_run(schemas: SchemaChecker) -> None:
-    async with connected(schemas, "stays", effect="external_side_effect") as connections:
+    async with connected(schemas, "stays") as connections:
         calls = Calls(connections.tools)
-        # Each closes its output, so the second call stops the first program.
+        # Each closes its output, so the second call stops the first program, also if it began before that.
         pids = [(await calls.call("library__search")).markdown for _ in range(2)]
         running = {str(program.pid) for program in programs()}
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import UUID
 
@@ -31,7 +32,7 @@ from tests.integration.run_service import (
     a_lost_run,
     beat,
 )
-from tests.integration.statements import execute
+from tests.integration.statements import execute, scalar
 from tests.patience import PATIENCE_S
 from tests.scripted import WriteMessage
 
@@ -91,6 +92,17 @@ async def test_a_run_without_a_conversation_is_not_repeated(open_core: OpenCore)
 
         record = await core.service.get(run)
         assert (record.status, record.attempt) == ("failed", 0)
+
+
+async def test_a_heartbeat_says_how_far_the_clock_of_its_process_is_ahead(
+    open_core: OpenCore, database: Database
+) -> None:
+    async with open_core() as core:
+        core.heartbeat._clock.observe("database", datetime.now(UTC) - timedelta(minutes=4))
+        await core.heartbeat.send()
+        ahead_s = await scalar(database, "SELECT clock_ahead_s FROM workers")
+
+    assert 240 <= ahead_s < 240 + PATIENCE_S
 
 
 @pytest.mark.parametrize("lost", [False, True])

@@ -142,17 +142,6 @@ async def a_reserving_run(database: Database, key: KeyRecord, credits_: int) -> 
     return run
 
 
-async def test_the_credit_reserved_for_a_run_is_released_at_its_end(
-    database: Database, key: KeyRecord, tmp_path: Path
-) -> None:
-    run = await a_reserving_run(database, key, 300)
-
-    async with a_process(database, tmp_path, executor=Executing(do_nothing)) as process:
-        process.supervisor.start(a_plan(run=run), REQUEST)
-
-    assert (await CreditLedger(database).balance(run.account_id)).reserved == 0
-
-
 async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(
     database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:

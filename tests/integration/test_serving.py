@@ -9,17 +9,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from app.platform.server import protocol
 from app.platform.server.loopback import Receive, Scope, Send
-from app.platform.server.protocol import (
-    MAX_HEAD_BYTES,
-    MAX_HEADERS,
-    MAX_SHORT_CHUNKS,
-    MAX_SKIPPED_BYTES,
-    MAX_URL_BYTES,
-    SKIPPED_BYTES_PER_S,
-    ConnectionLimits,
-    ConnectionTable,
-)
 from tests.e2e.stories import until
 from tests.patience import PATIENCE_S
 
@@ -32,7 +23,7 @@ BIG = 50_000_000
 class Port:
     """A port that is served."""
 
-    def __init__(self, port: int, table: ConnectionTable) -> None:
+    def __init__(self, port: int, table: protocol.ConnectionTable) -> None:
         self.port = port
         self.table = table
         self._writers: list[asyncio.StreamWriter] = []
@@ -107,7 +98,7 @@ async def answer(send: Send, body: bytes) -> None:
 async def served(app: Any = measures, *, keep_alive_s: float = 60, **limits: Any) -> AsyncIterator[Port]:
     """Serve while the body runs, with limits that are soon reached."""
     usual = {"connections": 5, "per_address": 100, "header_timeout_s": 60, "write_timeout_s": 60}
-    table = ConnectionTable(ConnectionLimits(**{**usual, **limits}))
+    table = protocol.ConnectionTable(protocol.ConnectionLimits(**{**usual, **limits}))
     config = uvicorn.Config(
         app,
         interface="asgi3",
@@ -159,10 +150,10 @@ async def test_a_second_incomplete_request_times_out(app: Any, sent: list[bytes]
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
-        ([HEAD + b"X: " + b"a" * MAX_HEAD_BYTES + b"\r\n\r\n"], 431),
+        ([HEAD + b"X: " + b"a" * protocol.MAX_HEAD_BYTES + b"\r\n\r\n"], 431),
         ([HEAD + b"X: ", *[b"a" * 40_000] * 3], 431),
-        ([HEAD + b"a: b\r\n" * MAX_HEADERS + b"\r\n"], 431),
-        ([b"GET /" + b"a" * MAX_URL_BYTES + b" HTTP/1.1\r\n\r\n"], 414),
+        ([HEAD + b"a: b\r\n" * protocol.MAX_HEADERS + b"\r\n"], 431),
+        ([b"GET /" + b"a" * protocol.MAX_URL_BYTES + b" HTTP/1.1\r\n\r\n"], 414),
         ([b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"], 400),
         ([b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n"], 400),
         ([b"\x16\x03\x01hello"], 400),
@@ -320,9 +311,9 @@ async def test_a_request_sent_with_the_end_of_a_discarded_body_gets_its_full_tim
 async def test_the_number_of_short_chunks_is_limited() -> None:
     short, long = b"1\r\nx\r\n", b"40\r\n" + b"x" * 64 + b"\r\n"
     async with served() as port:
-        few = await port.answered(LAST_CHUNKED, short * (MAX_SHORT_CHUNKS - 1) + b"0\r\n\r\n")
-        long_ones = await port.answered(LAST_CHUNKED, long * 3 * MAX_SHORT_CHUNKS + b"0\r\n\r\n")
-        many = await port.answered(LAST_CHUNKED, short * MAX_SHORT_CHUNKS + b"0\r\n\r\n")
+        few = await port.answered(LAST_CHUNKED, short * (protocol.MAX_SHORT_CHUNKS - 1) + b"0\r\n\r\n")
+        long_ones = await port.answered(LAST_CHUNKED, long * 3 * protocol.MAX_SHORT_CHUNKS + b"0\r\n\r\n")
+        many = await port.answered(LAST_CHUNKED, short * protocol.MAX_SHORT_CHUNKS + b"0\r\n\r\n")
 
     assert few.startswith(b"HTTP/1.1 200 ")
     assert long_ones.startswith(b"HTTP/1.1 200 ")
@@ -335,7 +326,7 @@ async def test_the_size_of_a_discarded_body_is_limited() -> None:
         _, writer = await port.connect()
         writer.write(CHUNKED)
         with suppress(ConnectionError):
-            for _ in range(MAX_SKIPPED_BYTES // 1_000_000 + 20):
+            for _ in range(protocol.MAX_SKIPPED_BYTES // 1_000_000 + 20):
                 writer.write(chunk)
                 await writer.drain()
         await port.until_open(0)
@@ -343,7 +334,7 @@ async def test_the_size_of_a_discarded_body_is_limited() -> None:
 
 async def test_discarding_a_body_is_rate_limited() -> None:
     began = asyncio.get_running_loop().time()
-    size = SKIPPED_BYTES_PER_S // 2
+    size = protocol.SKIPPED_BYTES_PER_S // 2
     async with served(refuses) as port:
         head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode()
 

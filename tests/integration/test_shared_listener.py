@@ -12,7 +12,7 @@ import pytest
 
 from app.cli.addresses import listen
 from app.cli.processes.listener import PATIENCE_S as TURN_S
-from app.cli.processes.listener import SharedListener
+from app.cli.processes.listener import SharedListener, withdraw
 from tests.patience import PATIENCE_S
 
 Started: TypeAlias = Callable[[int], SharedListener]
@@ -81,6 +81,14 @@ def test_one_that_has_stopped_is_not_waited_for(started: Started) -> None:
     second.close()
 
     assert [accepts(first) for _ in range(4)] == [True] * 4
+
+
+def test_one_that_was_killed_is_not_waited_for(started: Started, tmp_path: Path) -> None:
+    first, _killed = started(1), started(2)
+
+    assert [accepts(first), accepts(first)] == [True, False]
+    withdraw(tmp_path / "accepted", 2)
+    assert [accepts(first), accepts(first)] == [True, True]
 
 
 def test_one_that_has_started_again_gets_no_more_than_the_others(started: Started) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import asyncpg
 
 from app.auth.records import KeyRecord
+from app.platform.clock.clock import Clock
 from app.platform.db import Database
 from app.platform.telemetry.service import Telemetry
 from app.webhooks.delivery_repository import (
@@ -58,6 +59,18 @@ async def test_a_delivery_is_signed_and_contains_the_event(database: Database, k
     assert (delivery.attempts, delivery.last_status, delivery.last_error) == (1, 204, None)
     assert delivery.delivered_at is not None
     assert post.id == f"msg_{delivery.id.hex}"
+
+
+async def test_a_receiver_believes_a_server_whose_clock_is_wrong(database: Database, key: KeyRecord) -> None:
+    clock = Clock(host=lambda: now() + timedelta(minutes=10))
+    clock.observe("database", now())
+    clock.observe("provider", now())
+    async with a_receiver() as receiver, delivering(database, clock=clock):
+        webhook, secret = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1")
+        await settled(database, webhook, status="delivered")
+
+    assert receiver.posts[0].verified(secret)
 
 
 async def test_a_failed_delivery_is_repeated_as_the_same_message(database: Database, key: KeyRecord) -> None:
@@ -176,7 +189,7 @@ async def test_slow_receivers_do_not_delay_other_accounts(database: Database, ke
         tarpits = [(await register(database, key, slow.url))[0] for _ in range(4)]
         webhook, _ = await register(database, other, quick.url)
         await charge(database, key, *(f"slow_{number}" for number in range(20)))
-        async with delivering(database, config=config):
+        async with delivering(database, config=config, call_s=PATIENCE_S):
             await until_so(lambda: slow.at_once == config.max_per_account)
             await charge(database, other, *(f"quick_{number}" for number in range(20)))
             found = await settled(database, webhook, status="delivered")

@@ -11,6 +11,7 @@ from app.billing.credit.ledger import usd
 from app.billing.prices.price_list import Charge
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
+from app.platform.clock.clock import Clock
 from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
 from app.platform.ssrf_guard import AddressPolicy
@@ -65,11 +66,12 @@ async def delivering(
     config: DeliveryConfig = QUICK,
     addresses: AddressPolicy | None = None,
     call_s: float = 5.0,
+    clock: Clock | None = None,
     telemetry: Telemetry | None = None,
 ) -> AsyncIterator[DeliveryWorker]:
     """A deliverer at work, as a server process has one; leaving it is as sudden as a kill."""
     async with WebhookSender(addresses or AddressPolicy(allow_private=True), call_s=call_s) as sender:
-        deliverer = DeliveryWorker(database, sender, config=config, telemetry=telemetry)
+        deliverer = DeliveryWorker(database, sender, config=config, clock=clock, telemetry=telemetry)
         working = asyncio.create_task(deliverer.work())
         try:
             yield deliverer

@@ -4,10 +4,13 @@ import re
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from app.auth.accounts import Accounts
 from app.platform.db import Database
 from app.requests.principal import OF_ADMIN, SCOPES, Scope
 from tests.e2e.stories import a_request
+from tests.integration.mcp_messages import WITH_TASKS, a_call, modern, of_task
 from tests.security.server import ASSISTANT, TENANT, Target
 from tests.security.victims import (
     MANAGED,
@@ -146,6 +149,59 @@ class TestAKeyThatMayOnlyWrite:
             ]
 
         assert [answer.status_code for answer in refused] == [403, 403]
+
+
+@pytest.mark.parametrize("is_same_account", [True, False])
+async def test_no_wire_shows_or_changes_the_run_of_another_key(
+    target: Target, *, is_same_account: bool
+) -> None:
+    scopes: tuple[Scope, ...] = tuple(scope for scope in TENANT if scope != "runs:read")
+    async with a_victim(target) as victim:
+        account = victim.account if is_same_account else f"other-{uuid4().hex}"
+        key = await target.new_key(account, scopes if is_same_account else TENANT)
+        before = await victim.state()
+        async with target.client(key) as other:
+            answers = {
+                name: await other.post(path, **options)
+                for name, (path, options) in ways_to_name_a_run(victim).items()
+            }
+        after = await victim.state()
+
+    assert {name: answer.text for name, answer in answers.items() if SECRET in answer.text} == {}
+    accepted = {
+        name: answer.text
+        for name, answer in answers.items()
+        if answer.status_code == 200 and "error" not in answer.json()
+    }
+    assert accepted == {}
+    assert after == before
+
+
+def ways_to_name_a_run(victim: Victim) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Requests of other wires whose bodies name a run of the victim: where, and what."""
+    asked = {"model": ASSISTANT, "input": [{"role": "user", "content": "What did I say?"}]}
+    tasks: dict[str, dict[str, Any]] = {"get": {}, "cancel": {}, "update": {"inputResponses": {}}}
+    response, tool = f"resp_{victim.run_id}", ASSISTANT.replace(":", "__")
+    called = a_call(tool, "hi", arguments={"message": "hi", "conversation": f"run:{victim.run_id}"})
+    reference = {"type": "item_reference", "id": f"msg_{victim.run_id}~0.0"}
+    output = {"type": "function_call_output", "call_id": f"{victim.run_id}--x", "output": "yes"}
+    result = {"role": "tool", "tool_call_id": f"{victim.run_id}--x", "content": "yes"}
+    responses = "/openai/v1/responses"
+    return {
+        "a response before": (responses, {"json": {**asked, "previous_response_id": response}}),
+        "an item of a response": (responses, {"json": {**asked, "input": [reference, *asked["input"]]}}),
+        "a call of a response": (responses, {"json": {**asked, "input": [output]}}),
+        "a call of a completion": (
+            "/openai/v1/chat/completions",
+            {"json": {"model": ASSISTANT, "messages": [result]}},
+        ),
+        "a run over MCP": ("/mcp", modern(called)),
+        "a form over MCP": ("/mcp", modern(a_call(tool, "hi", requestState=victim.run_id))),
+        **{
+            f"{method} of MCP": ("/mcp", modern(of_task(method, victim.run_id, **more), **WITH_TASKS))
+            for method, more in tasks.items()
+        },
+    }
 
 
 def ways_to_read(victim: Victim) -> dict[str, tuple[str, Any]]:

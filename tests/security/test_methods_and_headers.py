@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -31,19 +32,29 @@ async def test_every_405_lists_the_allowed_methods(target: Target) -> None:
     assert {answer.status_code for answer in refused} == {405}
 
 
-async def test_every_unknown_parameter_is_named(target: Target) -> None:
-    """A filter that is misspelt would select everything."""
+async def test_every_parameter_that_is_unknown_or_given_twice_is_refused(target: Target) -> None:
+    """One that is misspelt would select everything, and one that is given twice half of what is asked."""
     async with target.client() as http:
         document: dict[str, Any] = (await http.get("/openapi.json")).json()
+        queries = list(wrong_queries(document))
         wrong = []
-        for path, operations in document["paths"].items():
-            for method in operations:
-                address = re.sub(r"{\w+}", "x", path)
-                answer = await http.request(method, address, params={"colour": "red"}, json={})
-                if answer.status_code not in {400, 422} or "colour" not in answer.text:
-                    wrong.append((method, path, answer.status_code, answer.text))
+        for method, path, parameters, said in queries:
+            answer = await http.request(method, re.sub(r"{\w+}", "x", path), params=parameters, json={})
+            if answer.status_code not in {400, 422} or said not in answer.text:
+                wrong.append((method, path, answer.status_code, answer.text))
 
     assert wrong == []
+    assert {said for *_, said in queries} == {"colour", "is given twice"}
+
+
+def wrong_queries(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any], str]]:
+    """Requests of all operations with parameters that are refused, and what is said of these."""
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            yield method, path, {"colour": "red"}, "colour"
+            names = [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
+            if repeated := {name: ["1", "1"] for name in names if not name.endswith("[]")}:
+                yield method, path, repeated, "is given twice"
 
 
 async def test_every_response_has_security_headers(target: Target) -> None:

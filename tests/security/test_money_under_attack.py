@@ -13,14 +13,7 @@ import pytest
 from app.gateway.answer import MAX_JSON_BYTES, READ_BYTES
 from app.ids import RunId, RunKey
 from app.platform.db import Database
-from app.platform.server.loopback import (
-    Receive,
-    Scope,
-    Send,
-    read_body,
-    serve_on_loopback,
-    wait_for_disconnect,
-)
+from app.platform.server import loopback
 from app.simulator import wire
 from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.e2e.stories import ANALYST, WorldOf, a_request, until
@@ -40,8 +33,8 @@ class Flood:
     status: int = 200
     sent: int = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await read_body(receive)
+    async def __call__(self, scope: loopback.Scope, receive: loopback.Receive, send: loopback.Send) -> None:
+        await loopback.read_body(receive)
         if scope["path"].endswith("count_tokens"):
             self.kind, self.status = b"application/json", 200
         await send(
@@ -56,7 +49,7 @@ class Flood:
         if self.kind == b"application/json":
             whole = json.dumps({**message, "content": [block]}).encode()
             piece, delta = whole.removesuffix(b'"}]}'), b"x" * 60_000
-        leaving = asyncio.create_task(wait_for_disconnect(receive))
+        leaving = asyncio.create_task(loopback.wait_for_disconnect(receive))
         while self.sent < 400 * MB and not leaving.done():
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             self.sent += len(piece)
@@ -78,7 +71,7 @@ async def test_an_answer_of_hundreds_of_megabytes_is_given_up(
     database: Database, tmp_path: Path, kind: bytes, status: int, most: int, charged: list[str]
 ) -> None:
     flood, key = Flood(kind, status), await an_account(database)
-    async with serve_on_loopback(flood) as url, a_billed_gateway(database, url, tmp_path) as billed:
+    async with loopback.serve_on_loopback(flood) as url, a_billed_gateway(database, url, tmp_path) as billed:
         channel = billed.channel(key, "run-1")
         before = psutil.Process().memory_info().rss
         with suppress(httpx.RemoteProtocolError):
@@ -123,9 +116,10 @@ async def test_a_run_cancelled_before_the_first_byte_pays_for_its_prompt(world_o
     assert (billing["meters"]["gateway"], billing["drift"]) == (len(receipts), 0)
 
 
+@pytest.mark.long
 async def test_a_run_whose_provider_answers_without_end_ends_in_order(world_of: WorldOf) -> None:
     flood = Flood(b"text/event-stream")
-    async with serve_on_loopback(flood) as url:
+    async with loopback.serve_on_loopback(flood) as url:
         world = await world_of(in_turn(), ANTHROPIC_BASE_URL=url)
         before, most = psutil.Process().memory_info().rss, 0
         # With the longest time limit: it is a lot of work.

@@ -9,14 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.executors.claude_agent.sandbox.bubblewrap import (
-    COMMAND_SANDBOX,
-    FIRST_FILE,
-    SANDBOX_PATH,
-    SYSCALL_FILTER,
-    bubblewrap_arguments,
-    command_sandbox,
-)
+from app.executors.claude_agent.sandbox import bubblewrap
 from app.executors.claude_agent.sandbox.seccomp import refusing_filter
 from app.simulator.script import Answer, ApiRequest, Reply, Text
 from app.workspaces.spec import WorkspaceSpec
@@ -185,23 +178,25 @@ def folder() -> Iterator[Path]:
 def test_the_kernel_counts_the_processes_of_a_server_that_is_not_root(folder: Path) -> None:
     spec = WorkspaceSpec(max_processes=16)
     program = folder / "bwrap"
-    program.write_text(command_sandbox(spec))
+    program.write_text(bubblewrap.command_sandbox(spec))
     program.chmod(0o755)
     (folder / "syscalls").write_bytes(refusing_filter())
-    places = [COMMAND_SANDBOX, SYSCALL_FILTER]
-    arguments = bubblewrap_arguments(cli=Path("/bin/sh"), files=places, config_bytes=spec.size, spec=spec)
+    places = [bubblewrap.COMMAND_SANDBOX, bubblewrap.SYSCALL_FILTER]
+    arguments = bubblewrap.bubblewrap_arguments(
+        cli=Path("/bin/sh"), files=places, config_bytes=spec.size, spec=spec
+    )
     user = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups") if not os.geteuid() else ()
     bomb = (
         "import os, time\nn = 0\n"
         "try:\n    while n < 2000:\n        n += 1\n        os.fork() or time.sleep(60)\n"
         "except OSError as error:\n    print(n, error.strerror)\n"
     )
-    start = f'exec "$@" {FIRST_FILE}< {program} {FIRST_FILE + 1}< {folder}/syscalls'
+    start = f'exec "$@" {bubblewrap.FIRST_FILE}< {program} {bubblewrap.FIRST_FILE + 1}< {folder}/syscalls'
     inner = ("bwrap", "--unshare-user", "--unshare-pid", "--die-with-parent", "--ro-bind", "/", "/", "--")
 
     done = subprocess.run(
         [*user, "/bin/sh", "-c", start, "sh", "bwrap", *arguments, "--", *inner, "python3", "-c", bomb],
-        env={"PATH": SANDBOX_PATH},
+        env={"PATH": bubblewrap.SANDBOX_PATH},
         cwd="/",
         capture_output=True,
         text=True,

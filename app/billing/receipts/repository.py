@@ -59,7 +59,8 @@ _INSERT = text(
         SELECT {_VALUES}, EXISTS (
             SELECT FROM run_takeovers AS lost
              WHERE lost.account_id = new.account_id AND lost.run_id = new.run_id
-               AND lost.attempt = new.attempt AND lost.at < new.used_at) AS is_fenced
+               AND lost.attempt = new.attempt
+               AND lost.at + make_interval(secs => lost.clock_ahead_s) < new.used_at) AS is_fenced
           FROM unnest({_ARRAYS}) AS new ({_NAMES})
     ), inserted AS (
         INSERT INTO charge_receipts ({_NAMES}, created_at)
@@ -86,7 +87,8 @@ _INSERT = text(
 )
 """Inserts receipts and their debits in one statement; triggers update the sums.
 
-A message that began after its attempt was taken over is not charged: see `fenced_receipts`.
+A message that began after its attempt was taken over is not charged: see `fenced_receipts`. When it began
+is known by the clock of its process.
 
 The conflict names no constraint: of two transactions that insert the same receipt at once, the later one
 meets the primary key as well as the unique source.

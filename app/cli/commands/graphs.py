@@ -6,6 +6,7 @@ import typer
 
 from app.cli.errors import EXIT_FAILED, Commands
 from app.cli.terminal import AsJson, Terminal
+from app.platform.server.imports import quick_imports
 from app.platform.settings import Settings
 
 graphs = Commands(help="Graphs: check files and rules.", no_args_is_help=True)
@@ -28,7 +29,8 @@ async def graphs_check(
     as_json: AsJson = False,
 ) -> None:
     """Load graphs and print what is wrong with them, or which rule decides about an example call."""
-    from app.cli.graphs.check import ExampleCall, check_call, check_graphs
+    with quick_imports():
+        from app.cli.graphs.check import ExampleCall, check_call, check_graphs
 
     if graph is not None and tool is not None:
         call = ExampleCall(graph, tool, args, account, conversation)

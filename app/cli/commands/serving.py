@@ -9,7 +9,7 @@ import structlog
 import typer
 
 from app.cli.processes.options import MOST_PROCESSES
-from app.platform.server.imports import without_garbage_collection
+from app.platform.server.imports import quick_imports
 from app.platform.settings import Settings, variables_of_file, withdraw_secrets
 
 log = structlog.get_logger(__name__)
@@ -55,7 +55,7 @@ def worker(*, host: Host = "127.0.0.1", port: Port = 8000) -> None:
 
 
 def _serve(role: str, host: str, port: int, processes: int = 1) -> None:
-    with without_garbage_collection():
+    with quick_imports():
         from app.cli.logs import configure_logs
 
     settings, environment = Settings.load(), {**os.environ}
@@ -71,7 +71,7 @@ def _server(
     settings: Settings, environment: Mapping[str, str], *, role: str, host: str, port: int, processes: int
 ) -> Coroutine[Any, Any, None]:
     """What serves: the supervisor of several processes imports nothing of the server."""
-    with without_garbage_collection():
+    with quick_imports():
         if processes > 1:
             from app.cli.processes.supervisor import serve_processes
 

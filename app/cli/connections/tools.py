@@ -111,7 +111,8 @@ TOOLS: Final[Mapping[ToolName, Tool]] = {
         lambda *_: Path(".env"),
         _CHAT,
         _of_open_webui,
-        "Start Open WebUI with these variables: each graph is a model.",
+        "Start a new Open WebUI with these variables: each graph is a model. One that was started before "
+        "ignores them: add URL and key under Admin Settings, Connections.",
         is_environment=True,
     ),
     ToolName.CURSOR: Tool(

@@ -1,6 +1,7 @@
 """SharedListener: the listening socket of several processes, each of which accepts as many connections."""
 
 import mmap
+import os
 import select
 import socket
 import time
@@ -61,3 +62,12 @@ class SharedListener(socket.socket):
         """Leave what waits to the others."""
         self._accepted[self._own] = 0
         super().close()
+
+
+def withdraw(file: Path, number: int) -> None:
+    """Let no other process wait for this one, which was killed."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        os.pwrite(descriptor, bytes(_NUMBER_BYTES), (number - 1) * _NUMBER_BYTES)
+    finally:
+        os.close(descriptor)

@@ -1,39 +1,35 @@
 """A process of `runtally serve --processes`: `python -m app.cli.processes.member OPTIONS`.
 
-Standard input is a socket to the supervisor. It is told when this process serves; and when it is gone, for
-whatever reason, this process ends at once, so that another command can have the port.
+It tells its supervisor when it serves, and ends with it.
 """
 
 import asyncio
 import json
 import os
-import shutil
-import signal
 import socket
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from threading import Thread
 
 import typer
 
 from app.cli.errors import explained
 from app.cli.logs import configure_logs
+from app.cli.processes.lifeline import held_lifeline
 from app.cli.processes.listener import SharedListener
 from app.cli.processes.options import MemberOptions
 from app.platform.metrics.exposition import Neighbours
-from app.platform.server.imports import without_garbage_collection
+from app.platform.server.imports import quick_imports
 from app.platform.settings import Settings, withdraw_secrets
 
-with without_garbage_collection():
+with quick_imports():
     from app.cli.serve import serve_on
 
 
 def main() -> None:
     """Serve as this process until a signal arrives."""
     options = MemberOptions(**json.loads(sys.argv[1]))
-    link = _link()
-    Thread(target=_end_with_supervisor, args=(link, options.directory), daemon=True).start()
+    link = held_lifeline(options.directory)
     try:
         with explained():
             settings = Settings.load()
@@ -51,8 +47,7 @@ def main() -> None:
 
 async def _serve(settings: Settings, options: MemberOptions, link: socket.socket) -> None:
     scrapes = nullcontext() if options.scrapes is None else socket.socket(fileno=options.scrapes)
-    accepted = Path(options.directory, "accepted")
-    with SharedListener(options.api, accepted, int(options.name)) as api, scrapes as metrics:
+    with SharedListener(options.api, options.accepted, int(options.name)) as api, scrapes as metrics:
         for sock in (api, metrics):
             if sock is not None:
                 sock.set_inheritable(False)
@@ -63,21 +58,6 @@ async def _serve(settings: Settings, options: MemberOptions, link: socket.socket
             neighbours=Neighbours(options.name, Path(options.directory)),
             when_up=lambda: link.send(MemberOptions.SERVES),
         )
-
-
-def _link() -> socket.socket:
-    """The socket to the supervisor, which nothing that this process starts may inherit."""
-    link = socket.socket(fileno=os.dup(sys.stdin.fileno()))
-    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - it is no path
-        os.dup2(nothing.fileno(), sys.stdin.fileno())
-    return link
-
-
-def _end_with_supervisor(link: socket.socket, directory: str) -> None:
-    link.recv(1)
-    # The supervisor would have removed it.
-    shutil.rmtree(directory, ignore_errors=True)
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 MOST_PROCESSES = 32
@@ -24,6 +25,11 @@ class MemberOptions:
     """That of the metrics port."""
     is_terminal: bool
     """Whether log lines are shown on one."""
+
+    @property
+    def accepted(self) -> Path:
+        """The file of the `SharedListener`s."""
+        return Path(self.directory, "accepted")
 
     @property
     def descriptors(self) -> list[int]:

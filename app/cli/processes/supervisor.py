@@ -1,7 +1,7 @@
 """ProcessSupervisor: starts the processes of `runtally serve --processes`, starts them again, and stops them.
 
-They are a fleet on one machine (docs/OPERATIONS.md). All accept connections from one listening socket, which
-stays open when one of them is killed.
+They are a fleet on one machine (docs/operations/fleet.md). All accept connections from one listening socket,
+which stays open when one of them is killed.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ import structlog
 
 from app.bootstrap.storage import embedded_database, require_data_directory
 from app.cli.addresses import listen, listen_for_scrapes
+from app.cli.processes.listener import withdraw
 from app.cli.processes.options import MemberOptions
 from app.errors import OperatorError
 from app.platform.background import first_of
@@ -42,6 +44,15 @@ _LAST_LINES_S = 1.0
 
 class ProcessesFailed(OperatorError):
     """A server process cannot be started; its own lines in the log have the reason."""
+
+
+def next_pause_s(last_s: float, served_s: float | None) -> float:
+    """The pause before a process that has ended is started again; `last_s` was the one before its last start.
+
+    What ends soon after it began to serve would otherwise be started again without end.
+    """
+    has_lasted = served_s is not None and served_s >= _LONGEST_PAUSE_S
+    return _FIRST_PAUSE_S if has_lasted else min(max(2 * last_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
 
 
 async def serve_processes(
@@ -118,12 +129,12 @@ class ProcessSupervisor:
                 process.terminate()
 
     async def _keep(self, name: str) -> None:
-        failed = 0
+        failed, pause_s = 0, 0.0
         while not self._stopping.is_set():
-            has_served, status = await self._run_one(name)
+            served_s, status = await self._run_one(name)
             if self._stopping.is_set():
                 return
-            failed = 0 if has_served else failed + 1
+            failed = failed + 1 if served_s is None else 0
             if failed == (_STARTS if self._serves.is_set() else 1):
                 self._failure = ProcessesFailed(
                     f"Server process {name} has ended with status {status} before it could serve"
@@ -131,12 +142,12 @@ class ProcessSupervisor:
                 )
                 self._stop()
                 return
-            pause_s = min(_FIRST_PAUSE_S * 2**failed, _LONGEST_PAUSE_S)
+            pause_s = next_pause_s(pause_s, served_s)
             log.error("process.ended", name=name, status=status, restarted_in_s=pause_s)
             await first_of(self._stopping.wait(), asyncio.sleep(pause_s))
 
-    async def _run_one(self, name: str) -> tuple[bool, int]:
-        """Start a process and wait until it ends; returns whether it has served, and its status."""
+    async def _run_one(self, name: str) -> tuple[float | None, int]:
+        """Start a process and wait until it ends; returns for how long it has served, and its status."""
         ours, theirs = socket.socketpair()
         with theirs:
             process, lines = await self._start(name, theirs)
@@ -149,12 +160,14 @@ class ProcessSupervisor:
             if has_served := served is not None and served.result == MemberOptions.SERVES:
                 log.info("process.serves", name=name, pid=process.pid)
                 self._serves.set()
+            since = time.monotonic()
             status = await process.wait()
         finally:
             self._running.remove(process)
+            withdraw(self.options.accepted, int(name))
             writer.close()
         await asyncio.to_thread(lines.join, _LAST_LINES_S)
-        return has_served, status
+        return time.monotonic() - since if has_served else None, status
 
     async def _start(self, name: str, link: socket.socket) -> tuple[asyncio.subprocess.Process, Thread]:
         options = self.options.of(name)

@@ -74,7 +74,7 @@ class ExternalExecutor:
 
     async def _close(self, sitting: "_Sitting") -> None:
         await self.gateway.close_channel(sitting.channel)
-        await sitting.report()
+        await sitting.report(ended=True)
 
 
 @dataclass(slots=True)
@@ -113,9 +113,9 @@ class _Sitting:
                 await self._wait()
         await control.acknowledge()
 
-    async def report(self) -> None:
-        """Bill the messages that are complete; those that broke off once no call is being made."""
-        for fact in list(self._new_facts()):
+    async def report(self, *, ended: bool = False) -> None:
+        """Bill the messages that are complete; all of them once no call is being made or can go on."""
+        for fact in list(self._new_facts(ended=ended)):
             await self.context.events.publish(UsageReport(fact))
         if not self.session.calls:
             # Corrections arrive before their call ends.
@@ -124,9 +124,9 @@ class _Sitting:
                     del self.channel.messages[message_id]
             self._reported.clear()
 
-    def _new_facts(self) -> Iterator[UsageFact]:
+    def _new_facts(self, *, ended: bool) -> Iterator[UsageFact]:
         for message_id, message in self.channel.messages.items():
-            is_final = message.complete or not self.session.calls
+            is_final = message.complete or ended or not self.session.calls
             if is_final and self._reported.get(message_id) != message:
                 self._reported[message_id] = message
                 yield usage_fact(message, self.context.plan, executor_type=EXECUTOR_TYPE)

@@ -55,7 +55,7 @@ async def resume_segment(
         raise Invalid.field("threadId", "is not the thread of the interrupted run")
     if record.graph_id != graph_id:
         raise Invalid.field("graphId", "is not the graph of the interrupted run")
-    log = await services.runs.events(run)
+    log = await services.runs.events(run, apart=after)
     requested = {event.request_id: event for event in _requests(log, after)}
     answers = [_parse_entry(index, entry, requested, caller) for index, entry in enumerate(entries)]
     if not all(isinstance(requested.get(answer.request_id), QuestionAsked) for answer in answers):

@@ -112,7 +112,7 @@ async def start_segment(
     with suppress(RunNotFound):
         segment = RunSegment(segment.run, entries=await services.runs.events(segment.run))
         messages = segment.new_messages(posted)
-    tools, schemas = await services.client_tools.usable(caller, graph_id, posted.described_tools)
+    tools, schemas = await services.client_tools.usable(caller, posted.described_tools)
     message = chat_message(graph_id, posted, messages, tools=tools, rules=services.attachments)
     await services.client_tools.answer_left(caller, message.chat, posted.left_tool_results)
     # It follows interrupts that are all cancelled: the user has left them.

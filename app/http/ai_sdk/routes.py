@@ -89,7 +89,7 @@ async def chat(
         record, encoder = continued
     else:
         body.require_no_system(graph)
-        tools, schemas = await services.client_tools.usable(caller, graph_id, body.described_tools)
+        tools, schemas = await services.client_tools.usable(caller, body.described_tools)
         message = replace(body.chat_message(graph_id, tools, services.attachments), schemas=schemas)
         await services.client_tools.answer_left(caller, chat_of_run, body.left_tool_results)
         record = await services.chats.start(caller, message, **posting)

@@ -27,9 +27,15 @@ class SessionEncoder:
         """What follows are entries of this run."""
         self._mapper = SessionMapper(run_id, question, self._previews)
 
-    def add_usage(self, usage: Event | None) -> None:
-        """What the session has used by the end of this run, which is encoded next."""
+    def add_usage(self, usage: Sequence[Event]) -> None:
+        """What was used by the end of this run, which is encoded next."""
         self._mapper.usage = usage
+
+    def skip(self, entries: Sequence[LogEntry]) -> None:
+        """Read entries whose frames the client does not get: later ones depend on them."""
+        for entry in entries:
+            for _ in self._mapper.map(entry):
+                pass
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The frames of these entries, as one chunk."""

@@ -10,7 +10,7 @@ from app.events import Done
 from app.http.managed_agents.encoder import SessionEncoder, frame
 from app.http.managed_agents.ids import event_id
 from app.http.managed_agents.mapper import Event
-from app.http.managed_agents.schemas import usage_event
+from app.http.managed_agents.usage import usage_events
 from app.http.response_model import utc_text
 from app.http.streaming.sse import split_batch
 from app.ids import RunId, RunKey
@@ -79,16 +79,16 @@ class FollowedSession:
                     for part in split_batch(batch):
                         if isinstance(part[-1].event, Done):
                             self.encoder.add_usage(await self._usage(run_id))
-                        # The encoder needs the earlier ones to know what is said already.
-                        self.encoder.encode([each for each in part if each.position <= after])
+                        self.encoder.skip([each for each in part if each.position <= after])
                         if chunk := self.encoder.encode([each for each in part if each.position > after]):
                             yield chunk
         except (RunNotFound, RunDeleted, ConversationNotFound):
             return
 
-    async def _usage(self, run_id: RunId) -> Event | None:
+    async def _usage(self, run_id: RunId) -> list[Event]:
         session = await self.services.managed.settled(self.caller, self.session.id)
-        return usage_event(session, run_id, has_cost=self.caller.may("receipts:read"))
+        has_cost = self.caller.may("receipts:read")
+        return await usage_events(self.services, session, run_id, has_cost=has_cost)
 
     def _key(self, run_id: RunId) -> RunKey:
         return RunKey(self.session.conversation.account_id, run_id)

@@ -170,7 +170,9 @@ def client_tools(tools: Sequence[CustomTool]) -> tuple[ClientTool, ...]:
             [{**one, **schema} for one, schema in zip(described, schemas, strict=True)]
         )
     except ValidationError as error:
-        raise Invalid.field("agent.tools", problem_of(error.errors()[0])) from error
+        fault = error.errors()[0]
+        where = ".".join(map(str, ("agent.tools", *fault["loc"])))
+        raise Invalid.field(where, problem_of(fault)) from error
 
 
 class ChosenModel(ManagedInput):

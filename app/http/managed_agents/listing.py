@@ -10,7 +10,7 @@ from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.http.managed_agents.ids import run_of
 from app.http.managed_agents.mapper import Event, SessionMapper
-from app.http.managed_agents.schemas import usage_event
+from app.http.managed_agents.usage import usage_events
 from app.ids import RunKey
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.service import RunDeleted
@@ -86,7 +86,7 @@ async def _events_of(
         entries = await services.runs.events(run)
     except (RunNotFound, RunDeleted):
         return []
-    usage = usage_event(session, turn.run_id, has_cost=has_cost)
+    usage = await usage_events(services, session, turn.run_id, has_cost=has_cost)
     mapper = SessionMapper(turn.run_id, await services.managed.question(run), usage=usage)
     return await services.offload.run(partial(_mapped, mapper, entries), size=len(entries) * _ENTRY_BYTES)
 

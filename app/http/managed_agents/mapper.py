@@ -1,7 +1,7 @@
 """SessionMapper: maps a run to the events of its session, without I/O."""
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, assert_never
 
@@ -32,8 +32,8 @@ from app.events import (
     UserMessageDelivered,
 )
 from app.http.managed_agents.ids import answer_id, event_id, interrupt_id, message_id, question_id
-from app.http.managed_agents.outcome import error_of, stop_reason_of
 from app.platform.clock.event_times import rfc3339
+from app.requests.outcome import ErrorCode, FinishReason
 from app.streams.port import LogEntry
 
 Event: TypeAlias = dict[str, Any]
@@ -62,8 +62,8 @@ class SessionMapper:
     """The text of the message that it answers."""
     previews: Collection[str] = ()
     """The types of the events that are shown while they are written."""
-    usage: Event | None = None
-    """What its session has used by its end, without its time."""
+    usage: Sequence[Event] = ()
+    """What was used by its end, without the time of that."""
     _is_new: bool = True
     _is_idle: bool = True
     _message: _Message | None = None
@@ -234,11 +234,10 @@ class SessionMapper:
                 yield from self._ended(event, place)
 
     def _ended(self, event: Done, place: str) -> Iterator[Event]:
-        if self.usage is not None:
-            yield self.usage
-        if (error := error_of(self._error, event.finish_reason)) is not None:
+        yield from self.usage
+        if (error := _error_of(self._error, event.finish_reason)) is not None:
             yield {"type": "session.error", "id": place, "error": error}
-        reason = stop_reason_of(self._error, event.finish_reason)
+        reason = _stop_reason(self._error, event.finish_reason)
         yield {"type": "session.status_idle", "id": f"{place}.idle", "stop_reason": reason}
 
     def _other(
@@ -262,6 +261,45 @@ class SessionMapper:
                 return
             case _:
                 assert_never(event)
+
+
+_KINDS: Final[Mapping[ErrorCode, str]] = {
+    "insufficient_credits": "billing_error",
+    "budget_reached": "billing_error",
+    "rate_limit": "model_rate_limited_error",
+    "provider_unavailable": "model_overloaded_error",
+    "provider_refused": "model_request_failed_error",
+    "length": "model_request_failed_error",
+    "context": "model_request_failed_error",
+}
+"""The types of errors that their clients know; all others are `unknown_error`."""
+
+
+def _stop_reason(error: RunError | None, finish: FinishReason) -> dict[str, Any]:
+    """Why the session is idle now."""
+    if error is None or error.error == "aborted":
+        return {"type": "end_turn"}
+    if error.error == "refused":
+        return {"type": "refusal"}
+    if error.error == "budget_reached" or _is_limit(error, finish):
+        return {"type": "budget_reached"}
+    return {"type": "retries_exhausted"}
+
+
+def _error_of(error: RunError | None, finish: FinishReason) -> dict[str, Any] | None:
+    """What went wrong; None if the stop reason says all of it."""
+    if error is None or error.error in {"aborted", "refused"} or _is_limit(error, finish):
+        return None
+    kind = _KINDS.get(error.error, "unknown_error")
+    budget = f" The budget {error.budget} is used up." if error.budget else ""
+    resets = f" It starts again at {error.resets_at}." if error.resets_at else ""
+    message = f"The run ended with {error.error} ({finish}).{budget}{resets}"
+    return {"type": kind, "message": message, "retry_status": {"type": "exhausted"}}
+
+
+def _is_limit(error: RunError, finish: FinishReason) -> bool:
+    """Whether the run was at a limit of its own: of dollars, tokens or output."""
+    return error.error == "rate_limit" and finish == "budget"
 
 
 def _texts(text: str) -> list[Event]:

@@ -9,7 +9,6 @@ from pydantic import BaseModel
 
 from app.graphs.spec import GraphSpec
 from app.http.anthropic.schemas import UNKNOWN_DATE
-from app.http.managed_agents.ids import event_id
 from app.http.managed_agents.input import ENVIRONMENT
 from app.http.response_model import Moment
 from app.runs.managed.records import ManagedSession, SessionSettings, SessionStatus
@@ -165,19 +164,6 @@ class SessionUsage(BaseModel):
             active_seconds=active_s,
             list_cost=ListCost.of(totals.cost_usd) if has_cost else None,
         )
-
-
-def usage_event(session: ManagedSession, run_id: str, *, has_cost: bool) -> dict[str, Any] | None:
-    """What a session had used at the end of a run; None while receipts are missing."""
-    if (then := session.until(run_id)) is None:
-        return None
-    at = then.turns[-1].ended_at or datetime.now(UTC)
-    usage = SessionUsage.of(then, active_s=then.active_s(at), has_cost=has_cost)
-    return {
-        "type": "session.usage",
-        "id": event_id(run_id, "usage"),
-        "usage": usage.model_dump(mode="json"),
-    }
 
 
 class SessionStats(BaseModel):

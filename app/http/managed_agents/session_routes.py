@@ -1,7 +1,9 @@
 """Routes of sessions, which are conversations."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Final, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, Path, Query
@@ -12,14 +14,16 @@ from app.http.admission.checks import CheckedRoute, large_body, small_body
 from app.http.anthropic.openapi import ERROR_RESPONSES
 from app.http.dependencies import PostingDep, ReadWriter, RunReader, ServicesDep, Writer
 from app.http.managed_agents.errors import PATH
-from app.http.managed_agents.input import ChangedSession, NewSession
+from app.http.managed_agents.input import ChangedSession, NewSession, UserMessage, client_tools
 from app.http.managed_agents.routes import MOST, agent_of
 from app.http.managed_agents.schemas import AgentModel, DeletedSession, ManagedAgent, ManagedPage, Session
 from app.http.managed_agents.sending import send_events
 from app.http.parameters import MomentParam, StorableText, valid_state_key
 from app.platform.pagination import Cursor
+from app.requests.client_tools import ClientTool
 from app.requests.principal import Principal
 from app.runs.managed.records import Comparison, ManagedSession, SessionFilter, SessionSettings
+from app.runs.requests.attachments import AttachmentRules
 
 _DEFAULT: Final = 20
 
@@ -88,10 +92,12 @@ async def create_managed_session(
 ) -> Session:
     """A conversation with a graph, which begins with its first message."""
     settings = body.settings(caller.api_key_id)
+    await _require_usable(services, caller, settings.graph_id, settings.tools)
     if (graph := services.graphs.find(settings.graph_id)) is not None:
-        if settings.tools and graph.client_tools is False:
-            raise Invalid.field("agent.tools", f"the graph {graph.id} takes no tools of clients")
         services.models.resolve(settings.model, graph.model)
+    # They would fail after the session is created.
+    check = partial(_require_sendable, body.initial_events, services.attachments)
+    await services.offload.run(check, size=sum(each.chars for each in body.initial_events))
     session = await services.managed.create(caller, settings, title=body.title)
     if body.initial_events:
         await send_events(services, caller, session, body.initial_events, posting)
@@ -128,6 +134,10 @@ async def change_managed_session(
     def title(current: str | None) -> str | None:
         return body.title if "title" in body.model_fields_set else current
 
+    if body.agent is not None:
+        known = await services.managed.get(caller, session_id)
+        tools = client_tools(body.agent.tools)
+        await _require_usable(services, caller, known.settings.graph_id, tools)
     await services.managed.change(caller, session_id, body.applied_to, title=title)
     session = await services.managed.get(caller, session_id)
     return _shown(services, caller, session)
@@ -154,6 +164,26 @@ async def delete_managed_session(
     await services.managed.get(caller, session_id)
     await services.conversations.delete(caller, session_id)
     return DeletedSession(id=session_id)
+
+
+async def _require_usable(
+    services: Services, caller: Principal, graph_id: str, tools: Sequence[ClientTool]
+) -> None:
+    """Raise `Invalid` naming the tool that the runs of a session with this graph could not have."""
+    graph = services.graphs.find(graph_id)
+    if tools and graph is not None and graph.client_tools is False:
+        raise Invalid.field("agent.tools", f"the graph {graph.id} takes no tools of clients")
+    found = await services.client_tools.schemas.usable(tools, account_id=caller.account_id)
+    for index, tool in enumerate(tools):
+        if tool.name not in found.client_tools:
+            field = f"agent.tools.{index}.input_schema"
+            raise Invalid.field(field, "is not a JSON schema that can be used")
+
+
+def _require_sendable(events: Sequence[UserMessage], rules: AttachmentRules) -> None:
+    """Raise `Invalid` naming what of the first messages cannot be sent."""
+    for index, event in enumerate(events):
+        event.parts(f"initial_events.{index}", rules)
 
 
 def _shown(services: Services, caller: Principal, session: ManagedSession) -> Session:

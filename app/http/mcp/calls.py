@@ -9,7 +9,7 @@ from mcp_types import CallToolRequestParams, ElicitResult, RequestId
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
-from app.events import PermissionRequest, QuestionAsked
+from app.events import PermissionRequest
 from app.executors.inbox import RunEnded
 from app.executors.waiting.decisions import PermissionDecided, PermissionNotFound
 from app.executors.waiting.questions import QuestionAnswered, QuestionNotFound
@@ -18,7 +18,7 @@ from app.http.field_errors import rename_fields
 from app.http.mcp.client import McpClient
 from app.http.mcp.forms import Asked, command_of
 from app.http.mcp.input import ToolCall, key_of_request, parsed, posted_field
-from app.http.streaming.pausing import decided_requests
+from app.http.streaming.pausing import asked_in, decided_requests
 from app.ids import RunKey
 from app.requests.principal import Principal
 from app.runs.commands.service import RunNotFound
@@ -109,11 +109,8 @@ async def _run_of_graph(
 
 
 async def _asked(services: Services, run: RunKey) -> dict[str, Asked]:
-    return {
-        event.request_id: event
-        for _, event, _ in await services.runs.events(run)
-        if isinstance(event, PermissionRequest | QuestionAsked)
-    }
+    asked = asked_in(await services.runs.events(run))
+    return {name: each for name, each in asked.items() if isinstance(each, Asked)}
 
 
 async def _answer_all(

@@ -38,11 +38,11 @@ class CallMapper:
     final: events.AssistantFinal | None = None
     error: events.RunError | None = None
     done: events.Done | None = None
-    text: str = ""
-    """Of the message that is being written, or was the last."""
     _message: str | None = None
-    _shown: int = 0
-    """How much of it was in a notification."""
+    """The message that is being written, or was the last."""
+    _text: list[str] = field(default_factory=list)
+    _unshown: int = 0
+    """How much of it was in no notification."""
 
     def map(self, entry: LogEntry) -> Iterator[str | Waiting]:
         """What one entry adds: the text so far, or what a person has to answer."""
@@ -68,6 +68,21 @@ class CallMapper:
                 _not_shown(event)
 
     @property
+    def text(self) -> str:
+        """That of the message that is being written, or was the last."""
+        return "".join(self._text)
+
+    @property
+    def shown(self) -> str:
+        """What a client is shown of it."""
+        length = 0
+        for start in reversed(range(len(self._text))):
+            length += len(self._text[start])
+            if length >= SHOWN_CHARS:
+                return "".join(self._text[start:])[-SHOWN_CHARS:]
+        return self.text
+
+    @property
     def answer(self) -> str:
         """The answer as a text."""
         if self.final is None:
@@ -81,19 +96,20 @@ class CallMapper:
             return
         if isinstance(event, events.MessageDiscarded):
             if event.message_id == self._message:
-                self.text, self._shown = "", 0
+                self._text, self._unshown = [], 0
             return
+        is_due = isinstance(event, events.Step)
         if isinstance(event, events.TextDelta):
             if event.message_id != self._message:
-                self._message, self.text, self._shown = event.message_id, "", 0
-            self.text += event.delta
+                self._message, self._text, self._unshown = event.message_id, [], 0
+            is_due = not self._text
+            self._unshown += len(event.delta)
+            if event.delta:
+                self._text.append(event.delta)
         # Not with each delta: a notification has all of the text.
-        is_due = (
-            isinstance(event, events.Step) or self._shown == 0 or len(self.text) - self._shown >= _EVERY_CHARS
-        )
-        if is_due and len(self.text) > self._shown:
-            self._shown = len(self.text)
-            yield self.text[-SHOWN_CHARS:]
+        if self._unshown and (is_due or self._unshown >= _EVERY_CHARS):
+            self._unshown = 0
+            yield self.shown
 
 
 def _not_shown(event: _NotShown) -> None:

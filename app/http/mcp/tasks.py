@@ -19,7 +19,6 @@ from app.http.mcp.calls import answer_task
 from app.http.mcp.client import TASKS, McpClient
 from app.http.mcp.forms import FORMS
 from app.http.mcp.input import parsed
-from app.http.mcp.mapper import SHOWN_CHARS
 from app.http.mcp.results import Answering, CallAnswer
 from app.http.mcp.tools import result_json, stamped
 from app.http.response_model import utc_text
@@ -31,6 +30,7 @@ from app.requests.outcome import RunStatus
 from app.requests.principal import Principal
 from app.runs.commands.service import WITHIN_S, RunNotFound
 from app.runs.deletion.service import with_contents
+from app.runs.events.terminal import stored_end
 from app.runs.generate import FAILURES
 from app.runs.records import RunFilter, RunRecord
 from app.runs.waits.listing.records import CallFilter
@@ -98,14 +98,16 @@ class RunTasks:
         """What has become of a task, with its result where the revision has that here."""
         if record.finished and not self.client.is_modern:
             return self._of_row(record)
-        answer, at = CallAnswer(record, answering), 0
-        for entry in await self.services.runs.events(record.key):
-            at = max(at, entry.at)
+        # Clients ask often, and a run may be long: its end is all of its result.
+        entries = stored_end(record) or await self.services.runs.events(record.key)
+        answer = CallAnswer(record, answering)
+        for entry in entries:
             for _ in answer.mapper.map(entry):
                 pass
         if answer.mapper.pending:
             waiting = await waiting_calls(self.services, record.key)
             answer.decided = frozenset(answer.mapper.pending.keys() - waiting)
+        at = entries[-1].at if entries else 0
         return self._complete(self._of_answer(answer, datetime.fromtimestamp(at / 1000, UTC)))
 
     async def update(self, record: RunRecord, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,7 +165,7 @@ class RunTasks:
         if answer.mapper.done is not None:
             return self._of_end(answer, updated)
         if not answer.waiting:
-            return self._task(record, "working", updated, answer.mapper.text[-SHOWN_CHARS:])
+            return self._task(record, "working", updated, answer.mapper.shown)
         if not answer.has_forms:
             return self._task(record, "working", updated, answer.link)
         asked = {"inputRequests": answer.requests} if self.client.is_modern else {}

@@ -46,10 +46,8 @@ class Received:
 
     position: int = 0
     """Nothing is sent up to there."""
-    decided: frozenset[str] = frozenset()
-    """The requests that need no person any more."""
     answered: frozenset[str] = frozenset()
-    """The calls of client tools whose results it has posted."""
+    """What waits no more: requests that need no person, and calls of client tools with posted results."""
 
 
 NOTHING: Final = Received()
@@ -103,8 +101,8 @@ class RunAnswer:
 
     @property
     def _for_person(self) -> list[Waiting]:
-        decided = self._received.decided
-        return [each for name, each in self._mapper.pending.items() if name not in decided]
+        answered = self._received.answered
+        return [each for name, each in self._mapper.pending.items() if name not in answered]
 
     @property
     def _for_client(self) -> set[str]:
@@ -149,6 +147,25 @@ class RunAnswer:
         """The fields of every object of the response."""
         known = {"id": f"chatcmpl-{self._mapper.run_id}", "object": kind}
         return {**known, "created": self._created_s, "model": self._options.model}
+
+
+class Citations(list[Delta]):
+    """The pages that a text is based on, each with the part of the text before it."""
+
+    def cite(self, page: Delta, length: int) -> Delta | None:
+        """A page is cited after so much text; None if it is already for the same part."""
+        before = [each for each in self if each["end_index"] < length]
+        start = before[-1]["end_index"] if before else 0
+        cited = {"type": "url_citation", **page, "start_index": start, "end_index": length}
+        if cited in self:
+            return None
+        self.append(cited)
+        return cited
+
+
+def in_chat(cited: Delta) -> Delta:
+    """A citation as messages of chats have it."""
+    return {"type": cited["type"], "url_citation": {name: cited[name] for name in cited if name != "type"}}
 
 
 def token_usage(done: Done, of_input: str, of_output: str) -> dict[str, Any]:

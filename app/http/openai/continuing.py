@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
-from app.events import BudgetReached, ClientToolCall, PermissionRequest, QuestionAsked
 from app.executors.client_calls import ClientToolResult
 from app.executors.waiting.decisions import PermissionNotFound
 from app.http.dependencies import readable_run
@@ -12,7 +11,7 @@ from app.http.openai.answer import Received
 from app.http.openai.mapper import run_of_call
 from app.http.openai.notice import Notice
 from app.http.openai.posted import PostedChat
-from app.http.streaming.pausing import waiting_calls
+from app.http.streaming.pausing import asked_in, waiting_calls
 from app.requests.principal import Principal
 from app.runs.commands.records import Decide
 from app.runs.commands.service import RunNotFound
@@ -45,18 +44,8 @@ async def received_up_to(services: Services, record: RunRecord, position: int) -
 
 def received_in(entries: Iterable[LogEntry], position: int, *, waits: Collection[str]) -> Received:
     """The same for a run with these entries; `waits`: the calls and requests that have no answer."""
-    asked: set[str] = set()
-    called: set[str] = set()
-    for entry in entries:
-        match entry.event:
-            case _ if entry.position > position:
-                break
-            case PermissionRequest() | QuestionAsked() | BudgetReached():
-                asked.add(entry.event.request_id)
-            case ClientToolCall():
-                called.add(entry.event.tool_call_id)
-    decided, answered = asked.difference(waits), called.difference(waits)
-    return Received(position, decided=frozenset(decided), answered=frozenset(answered))
+    asked = asked_in(entry for entry in entries if entry.position <= position)
+    return Received(position, frozenset(asked.keys() - set(waits)))
 
 
 async def run_of_graph(services: Services, caller: Principal, run_id: str, graph_id: str) -> RunRecord:
@@ -79,12 +68,12 @@ async def _answer(services: Services, caller: Principal, body: PostedChat) -> tu
     decided = frozenset(decision.request_id for _, decision in body.decisions)
     results = {call_id: ClientToolResult(result) for (_, call_id), result in calls.items()}
     if not results:
-        return record, Received(after, decided=decided)
+        return record, Received(after, decided)
     answered = await services.client_tools.find_in(caller, chat_of(record), record.key, call_ids=results)
     if answered is None:
         raise RunNotFound
     await services.client_tools.answer(answered, results)
-    return record, Received(max(after, answered.after), decided=decided, answered=answered.calls)
+    return record, Received(max(after, answered.after), decided | answered.calls)
 
 
 async def _decide(services: Services, caller: Principal, record: RunRecord, decisions: list[Decide]) -> int:

@@ -18,6 +18,13 @@ _TYPES: Final = {
 }
 _CODES: Final = {"unauthenticated": "invalid_api_key", "graph_not_found": "model_not_found"}
 """Codes that their clients know, by ours; all others are ours."""
+_FIELDS: Final = {
+    "responseFormat": ("response_format.json_schema", "text.format"),
+    "effort": ("reasoning_effort", "reasoning.effort"),
+    "thinkingBudgetTokens": ("reasoning_effort", "reasoning.effort"),
+    "endUser": ("user", "user"),
+}
+"""Those of a chat completion and of a response that are fields of our runs, by the first part of ours."""
 _NEVER_AGAIN: Final = (b"x-should-retry", b"false")
 """Their clients send a request that failed with 5xx twice more, and each would be a run of its own.
 
@@ -53,11 +60,21 @@ class OpenAiErrors(ForeignErrors):
 
     def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:
         """See `ForeignErrors`."""
-        param = next((error["field"] for error in problem.get("errors", ())), None)
-        error = error_json(problem["status"], problem["code"], problem["detail"], param=param)
+        param, message = None, problem["detail"]
+        if errors := problem.get("errors"):
+            param, own = _posted(errors[0]["field"], problem["instance"]), errors[0]["field"]
+            message = message if param == own else f"{param}: {errors[0]['message']}"
+        error = error_json(problem["status"], problem["code"], message, param=param)
         is_final = "runId" in problem or problem["status"] == _CONFLICT
         never_again = [_NEVER_AGAIN] if is_final else []
         return ForeignError(problem["status"], error, [*never_again, *_rate_limits(headers)])
+
+
+def _posted(field: str, path: str) -> str:
+    """What a client has posted there as a field of our runs."""
+    name, *rest = field.split(".")
+    names = _FIELDS.get(name, (name, name))
+    return ".".join([names[path.startswith(f"{PATH}/responses")], *rest])
 
 
 def _rate_limits(headers: dict[bytes, bytes]) -> Headers:

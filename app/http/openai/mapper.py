@@ -14,6 +14,16 @@ from app.streams.port import LogEntry
 Delta: TypeAlias = dict[str, Any]
 """What a chunk adds to the message."""
 
+_NotShown: TypeAlias = (
+    events.Queued
+    | events.Status
+    | events.RunWarning
+    | events.Interrupted
+    | events.Step
+    | events.UserMessageDelivered
+    | events.FilesChanged
+)
+
 
 @dataclass(slots=True)
 class CompletionMapper:
@@ -43,6 +53,9 @@ class CompletionMapper:
         match event:
             case events.TextDelta() | events.ThinkingDelta() | events.MessageDiscarded():
                 yield from self._written(event)
+            case events.Citation():
+                if event.parent_tool_call_id is None and not self.is_object:
+                    yield {"annotations": [{"title": event.title or event.url, "url": event.url}]}
             case events.ToolCallStart() | events.ToolCallResult() | events.ClientToolCall():
                 yield from self._called(event)
             case events.PermissionRequest() | events.QuestionAsked() | events.BudgetReached():
@@ -52,7 +65,7 @@ class CompletionMapper:
             case events.RunStarted() | events.AssistantFinal() | events.RunError() | events.Done():
                 yield from self._lifecycle(event)
             case _:
-                self._not_shown(event)
+                _not_shown(event)
 
     def _written(
         self, event: events.TextDelta | events.ThinkingDelta | events.MessageDiscarded
@@ -107,30 +120,11 @@ class CompletionMapper:
                 if rest := self._text.close():
                     yield {"content": rest}
 
-    def _not_shown(
-        self,
-        event: events.Queued
-        | events.Status
-        | events.RunWarning
-        | events.Interrupted
-        | events.Step
-        | events.UserMessageDelivered
-        | events.Citation
-        | events.FilesChanged,
-    ) -> None:
-        """No client of this wire has a place for these."""
-        shown = (
-            events.Queued
-            | events.Status
-            | events.RunWarning
-            | events.Interrupted
-            | events.Step
-            | events.UserMessageDelivered
-            | events.Citation
-            | events.FilesChanged
-        )
-        if not isinstance(event, shown):
-            assert_never(event)
+
+def _not_shown(event: _NotShown) -> None:
+    """No client of this wire has a place for these."""
+    if not isinstance(event, _NotShown):
+        assert_never(event)
 
 
 _SEPARATOR = "--"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -46,8 +47,8 @@ def json_lines(media_type: str, name: str, *, example: str | None = None) -> dic
 class DocumentedApp(FastAPI):
     """Adds event schemas, examples and the media type of errors to the document."""
 
-    def __init__(self, *, wire_schemas: dict[str, Any], **options: Any) -> None:
-        """`wire_schemas`: component schemas of streamed events, by name."""
+    def __init__(self, *, wire_schemas: Sequence[Callable[[], dict[str, Any]]], **options: Any) -> None:
+        """`wire_schemas` make component schemas of streamed events, by name."""
         # Our own route serves the document: it is built once, off the event loop.
         super().__init__(openapi_url=None, **options)
         self._wire_schemas = wire_schemas
@@ -69,7 +70,8 @@ class DocumentedApp(FastAPI):
         made = self.openapi_schema is not None
         document = super().openapi()
         if not made:
-            document["components"]["schemas"] |= self._wire_schemas
+            for schemas in self._wire_schemas:
+                document["components"]["schemas"] |= schemas()
             document["components"]["headers"] = HEADERS
             for path in document["paths"].values():
                 for operation in path.values():

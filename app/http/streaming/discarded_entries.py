@@ -5,7 +5,7 @@ from contextlib import aclosing
 from types import MappingProxyType
 from typing import Final
 
-from app.events import MessageDiscarded, TextDelta, ThinkingDelta
+from app.events import Citation, MessageDiscarded, TextDelta, ThinkingDelta
 from app.streams.port import LogEntry
 
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
@@ -34,12 +34,11 @@ async def without_discarded(
 
 
 def not_discarded(entries: Sequence[LogEntry], discarded: Mapping[str, int]) -> list[LogEntry]:
-    """These entries without the texts and thinking that `discarded` names."""
+    """These entries without what belongs to the messages that `discarded` names."""
     return [entry for entry in entries if not _is_discarded(entry, discarded)]
 
 
 def _is_discarded(entry: LogEntry, discarded: Mapping[str, int]) -> bool:
     event = entry.event
-    return isinstance(event, TextDelta | ThinkingDelta) and entry.position < discarded.get(
-        event.message_id, 0
-    )
+    of_message = event.message_id if isinstance(event, TextDelta | ThinkingDelta | Citation) else ""
+    return entry.position < discarded.get(of_message, 0)

@@ -1,12 +1,12 @@
 """Streaming a run up to its end, or to where it waits for a person's decision."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import ClassVar, Protocol, TypeAlias
 
 from app.bootstrap.services import Services
-from app.events import BudgetReached, PermissionRequest, QuestionAsked
+from app.events import BudgetReached, ClientToolCall, PermissionRequest, QuestionAsked
 from app.http.streaming.encoder import Encoder
 from app.http.streaming.sse import split_batch
 from app.ids import RunKey
@@ -87,10 +87,17 @@ def what_waits(waiting: Waiting) -> str:
 
 async def decided_requests(services: Services, run: RunKey) -> frozenset[str]:
     """The requests that need no person any more, whether or not the run has published that."""
-    asked = {
-        event.request_id for _, event, _ in await services.runs.events(run) if isinstance(event, Waiting)
+    asked = asked_in(await services.runs.events(run))
+    return frozenset(asked.keys() - await waiting_calls(services, run))
+
+
+def asked_in(entries: Iterable[LogEntry]) -> dict[str, Waiting | ClientToolCall]:
+    """What these entries ask of a person or of the client, by the ids of requests and calls."""
+    return {
+        event.tool_call_id if isinstance(event, ClientToolCall) else event.request_id: event
+        for _, event, _ in entries
+        if isinstance(event, Waiting | ClientToolCall)
     }
-    return frozenset(asked - await waiting_calls(services, run))
 
 
 async def waiting_calls(services: Services, run: RunKey) -> set[str]:

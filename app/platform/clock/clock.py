@@ -50,6 +50,13 @@ class Clock:
         self._note("host", host, agreed)
         return host if abs(host - agreed) <= TOLERANCE else agreed
 
+    @property
+    def ahead_of_database_s(self) -> float:
+        """How far `now` is ahead of the database's clock, and at most by the time its answer took more."""
+        if (anchor := self._anchors.get("database")) is None:
+            return 0.0
+        return (self._anchor(self.now()) - anchor).total_seconds()
+
     def observe(self, witness: Witness, at: datetime) -> None:
         """What another clock says now."""
         self._anchors[witness] = self._anchor(at)

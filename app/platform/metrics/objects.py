@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from app.platform.metrics.families import NAMESPACE
 
-ObjectOperation: TypeAlias = Literal["put", "get", "delete"]
+ObjectOperation: TypeAlias = Literal["put", "get", "head", "delete"]
 ObjectFailure: TypeAlias = Literal["unavailable", "lost"]
 """`lost`: a content is missing or another one, however often it is read."""
 

@@ -59,9 +59,10 @@ class Objects:
 
         async def put(sha256: str) -> None:
             async with self._requests:
-                await storage.put(account_id, sha256, contents[sha256])
+                if sha256 not in used or await storage.is_lost(account_id, sha256):
+                    await storage.put(account_id, sha256, contents[sha256])
 
-        await asyncio.gather(*map(put, contents.keys() - used))
+        await asyncio.gather(*map(put, contents))
 
     async def hold(self, tx: Transaction, account_id: AccountId, hashes: Collection[str]) -> None:
         """Keep contents that were written until this transaction, which refers to them, is committed.

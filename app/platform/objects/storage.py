@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -60,7 +61,10 @@ class ObjectStorage:
         self._log = DependencyLog("objects.unavailable", "objects.available", quiet_s=QUIET_S)
         try:
             if url.startswith(_FILE):
-                self._store: Any = LocalStore(url.removeprefix(_FILE), mkdir=True)
+                directory = Path(url.removeprefix(_FILE))
+                # No other user of the machine reads what is stored there.
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._store: Any = LocalStore(directory)
             else:
                 # Its overloads are for the options of one kind of URL each.
                 options: Any = {
@@ -98,6 +102,15 @@ class ObjectStorage:
         log.error("objects.content_lost", path=path, reason=type(problem).__name__)
         self._metrics.failed("lost")
         raise ContentLost from problem
+
+    async def is_lost(self, account_id: AccountId, sha256: str) -> bool:
+        """Whether a content that was written is missing, as far as that can be found out."""
+        try:
+            with suppress(ContentsUnavailable), self._request("head"):
+                await self._store.head_async(self._path(account_id, sha256))
+        except FileNotFoundError:
+            return True
+        return False
 
     async def delete(self, account_id: AccountId, sha256: str) -> None:
         """Delete a content, if it is there; raises `ContentsUnavailable`."""

@@ -17,17 +17,13 @@ class SchemaUnknown(Unavailable):
     code = "schema_unknown"
 
 
-def newer_revision(
-    current: str | None, *, head: str | None, known: Collection[str], required: str | None
-) -> str | None:
-    """The revision of a newer schema that this release can use; None if the schema is its own.
+def newer_revision(current: str | None, *, known: Collection[str], required: str | None) -> str:
+    """The revision of a newer schema that this release can use.
 
-    `current` is that of the database, `head` the newest of this release, which has migrations to all of
+    `current` is that of the database, and not the newest of this release, which has migrations to all of
     `known`. `required` is recorded in the database: a release must know it to use the schema (decision 0061).
     Raises `SchemaOutdated` or `SchemaUnknown`.
     """
-    if current == head:
-        return None
     if current is None or current in known:
         raise SchemaOutdated
     if required is None or required not in known:

@@ -1,12 +1,9 @@
-"""Alembic's migrations, and its table of the database's revision."""
+"""The table of the database's revision."""
 
+import re
 from functools import cache
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
@@ -15,10 +12,13 @@ from app.platform.schema.compatibility import newer_revision
 # In the repository they are beside the package, in an installed package inside it.
 _MIGRATIONS = next(p / "migrations" for p in Path(__file__).parents if (p / "migrations").is_dir())
 
+_EXISTS = text("SELECT to_regclass('alembic_version') IS NOT NULL")
+_CURRENT = text("SELECT version_num FROM alembic_version")
 _REQUIRED = text(
     # As JSON: without a column `required_revision`, which releases before 0061 did not add, it is NULL.
     "SELECT to_jsonb(alembic_version) ->> 'required_revision' FROM alembic_version"
 )
+_REVISION = re.compile(r'^revision: str = "(\w+)"$', re.MULTILINE)
 
 
 def upgrade(connection: Connection) -> str | None:
@@ -29,13 +29,13 @@ def upgrade(connection: Connection) -> str | None:
     """
     # Serializes servers that start at the same time.
     connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('runtally.migrate'))"))
-    current, (head, known) = _current(connection), _revisions()
-    if current is not None and current not in known:
+    if (current := _current(connection)) == head():
+        return None
+    from app.platform.schema import migrations
+
+    if current is not None and current not in migrations.revisions(_MIGRATIONS):
         return usable_revision(connection)
-    if current != head:
-        config = _config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+    migrations.upgrade_to_head(connection, _MIGRATIONS)
     return None
 
 
@@ -44,27 +44,27 @@ def usable_revision(connection: Connection) -> str | None:
 
     Raises `SchemaOutdated` or `SchemaUnknown`.
     """
-    current, (head, known) = _current(connection), _revisions()
+    if (current := _current(connection)) == head():
+        return None
+    from app.platform.schema import migrations
+
     return newer_revision(
         current,
-        head=head,
-        known=known,
+        known=migrations.revisions(_MIGRATIONS),
         required=None if current is None else connection.execute(_REQUIRED).scalar(),
     )
 
 
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS))
-    return config
+@cache
+def head() -> str:
+    """The newest revision of this release: that of the last file, because their names begin with the time."""
+    last = max((_MIGRATIONS / "versions").glob("*.py"))
+    (found,) = _REVISION.findall(last.read_text("utf-8"))
+    return str(found)
 
 
 def _current(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
-
-
-@cache
-def _revisions() -> tuple[str | None, frozenset[str]]:
-    """The head and all revisions of this release. To find them, each file of a migration is executed."""
-    scripts = ScriptDirectory.from_config(_config())
-    return scripts.get_current_head(), frozenset(script.revision for script in scripts.walk_revisions())
+    if not connection.execute(_EXISTS).scalar_one():
+        return None
+    found: str | None = connection.execute(_CURRENT).scalar()
+    return found

@@ -1,11 +1,12 @@
 """BatchWorker: makes the steps of batches; every server process that accepts runs has one."""
 
 import asyncio
+import math
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from app.platform.background import forever
 from app.runs.batches.records import BatchConfig
-from app.runs.batches.stepping import BatchSteps
 
 _AT_ONCE = 4
 """How many batches a process works on at the same time."""
@@ -14,11 +15,12 @@ _AT_ONCE = 4
 class BatchWorker:
     """Looks often while there are batches, and rarely while there are none."""
 
-    def __init__(self, steps: BatchSteps, config: BatchConfig) -> None:
-        self._steps = steps
+    def __init__(self, make_step: Callable[[], Awaitable[bool]], config: BatchConfig) -> None:
+        self._make_step = make_step
         self._config = config
         self._created = asyncio.Event()
-        self._idle_s = 0.0
+        # One that has just started finds a batch at its first look, or most likely none soon.
+        self._idle_s = math.inf
 
     def wake(self) -> None:
         """A batch was created here."""
@@ -32,7 +34,7 @@ class BatchWorker:
         self._created.clear()
         is_idle = self._idle_s > self._config.poll_s
         made = await asyncio.gather(
-            *(self._steps.make_one() for _ in range(1 if is_idle else _AT_ONCE)), return_exceptions=True
+            *(self._make_step() for _ in range(1 if is_idle else _AT_ONCE)), return_exceptions=True
         )
         # All of them end before the first error is raised.
         for error in made:

@@ -50,15 +50,13 @@ class ClientToolRuns:
     schemas: SchemaPreparation
 
     async def usable(
-        self, caller: Principal, graph_id: str, described: Sequence[Any]
+        self, caller: Principal, described: Sequence[Any]
     ) -> tuple[Sequence[ClientTool], RunSchemas]:
-        """The tools that can be offered to the model of those that a foreign client describes; their schemas.
+        """The tools that can be offered to a model of those that a foreign client describes; their schemas.
 
-        All valid ones where the graph takes none: the run's warning names them.
+        Also where the graph takes none: the run's warning names them.
         """
-        tools = client_tools_within_limits(described)
-        graph = self.graphs.find(graph_id)
-        if not tools or graph is None or not graph.client_tools:
+        if not (tools := client_tools_within_limits(described)):
             return tools, NO_SCHEMAS
         schemas = await self.schemas.usable(tools, account_id=caller.account_id)
         return [tool for tool in tools if tool.name in schemas.client_tools], schemas

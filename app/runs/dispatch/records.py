@@ -46,6 +46,8 @@ class Worker:
     """`serve`, `api` or `worker`; an `api` has no places."""
     agents: Mapping[str, int] | None = None
     """How many CLI processes are `ready`, `parked`, `starting` and `busy`; None: it starts none."""
+    clock_ahead_s: float = 0.0
+    """How far its clock is ahead of the database's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,19 @@
 """RunEventReader: a run's events from the event log while it runs, and from the database afterwards."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 
 from app.events import Done, Queued, RunError
 from app.executors.port import FIRST_ATTEMPT
 from app.ids import RunKey
 from app.platform.db import Database
-from app.runs.events.codec import decode_events
+from app.runs.events.codec import decode_events, decode_joined, joined
 from app.runs.events.endings import RunEndings
 from app.runs.events.terminal import (
     LAST_POSITION,
     POSITIONS_PER_ATTEMPT,
-    terminal_events,
-    time_of_end,
+    stored_end,
     time_of_first,
     with_positions,
 )
@@ -30,14 +30,15 @@ class RunEventReader:
         self._log = event_log
         self._endings = endings
 
-    async def read(self, run: RunRecord) -> Sequence[LogEntry]:
-        """The events of a run so far."""
+    async def read(self, run: RunRecord, *, apart: int = 0) -> Sequence[LogEntry]:
+        """The events of a run so far, as `joined`."""
         logged: Sequence[LogEntry] = () if run.finished else await self._log.read(run.key)
         if logged and logged[0].position <= POSITIONS_PER_ATTEMPT:
-            return logged
-        entries = [entry async for batch in self._stored(run.key, 0) for entry in batch]
+            return joined(logged, apart=apart)
+        decode = partial(decode_joined, apart=apart)
+        entries = [entry async for batch in self._stored(run.key, 0, decode) for entry in batch]
         last = entries[-1].position if entries else 0
-        entries += [entry for entry in logged if entry.position > last]
+        entries += joined([entry for entry in logged if entry.position > last], apart=apart)
         return entries or _first_events(run)
 
     async def follow(
@@ -92,7 +93,12 @@ class RunEventReader:
             # Then its positions depend on the reader.
             return not _is_only_end(await stored_events(reader, run.key, max_bytes=1))
 
-    async def _stored(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
+    async def _stored(
+        self,
+        run: RunKey,
+        after: int,
+        decode: Callable[[Sequence[StoredEvents]], list[LogEntry]] = decode_events,
+    ) -> AsyncGenerator[Sequence[LogEntry], None]:
         """The stored events after a position, in batches; if they are deleted, the end of the run."""
         async with self._database.snapshot() as reader:
             only_end = _is_only_end(await stored_events(reader, run, max_bytes=1))
@@ -105,7 +111,7 @@ class RunEventReader:
                 if end := _placed(await self._end_of_deleted(run), max(position, after)):
                     yield end
                 return
-            entries = decode_events(rows)
+            entries = decode(rows)
             if only_end:
                 if end := _placed(entries, after):
                     yield end
@@ -119,10 +125,7 @@ class RunEventReader:
         """The end of a run whose events are deleted; empty if they are not."""
         async with self._database.read() as reader:
             record = await find_run(reader, run)
-        if record is None or record.final is None or record.events_deleted_at is None:
-            return ()
-        events = terminal_events(record.final, has_content=record.contents_deleted_at is None)
-        return with_positions(events, after=0, at=time_of_end(record))
+        return () if record is None or record.events_deleted_at is None else stored_end(record)
 
 
 def _is_only_end(first: Sequence[StoredEvents]) -> bool:

@@ -40,6 +40,14 @@ def terminal_events(final: GraphFinal, *, has_content: bool = True) -> list[Clie
     return [*end, done]
 
 
+def stored_end(run: RunRecord) -> list[LogEntry]:
+    """The end of a run as its row has it, from the first position; empty if it has not ended."""
+    if run.final is None:
+        return []
+    events = terminal_events(run.final, has_content=run.contents_deleted_at is None)
+    return with_positions(events, after=0, at=time_of_end(run))
+
+
 async def close_log(
     event_log: EventLog,
     run: RunKey,

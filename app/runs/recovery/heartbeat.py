@@ -10,6 +10,7 @@ from app.errors import Unavailable
 from app.ids import RunKey
 from app.platform.background import first_of, until
 from app.platform.clock.boot_time import boot_time
+from app.platform.clock.clock import Clock
 from app.platform.clock.jumps import JumpDetector
 from app.platform.clock.lease import Lease
 from app.platform.db import Database
@@ -47,6 +48,7 @@ class Heartbeat:
         attempts: Callable[[], Mapping[RunKey, int]],
         lose: Callable[[Collection[RunKey]], None],
         agents: Callable[[], Mapping[str, int] | None],
+        clock: Clock,
     ) -> None:
         """`worker` is this process; `attempts` returns its runs, also those that have not started yet.
 
@@ -60,6 +62,7 @@ class Heartbeat:
         self._attempts = attempts
         self._lose = lose
         self._agents = agents
+        self._clock = clock
         self._jumps = JumpDetector(lease.term_s * _CLOCK_TOLERANCE)
         self._last = -math.inf
         self._has_ended = False
@@ -78,6 +81,7 @@ class Heartbeat:
             taken=places.taken,
             draining=self._dispatcher.is_draining,
             agents=self._agents(),
+            clock_ahead_s=self._clock.ahead_of_database_s,
         )
         async with self._database.transaction() as tx:
             await repository.record_worker(tx, worker)

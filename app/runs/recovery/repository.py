@@ -175,7 +175,10 @@ async def record_takeovers(tx: Transaction, lost: Sequence[RunRecord], *, handed
             }
             for run in lost
         ]
-        await tx.execute(postgresql.insert(run_takeovers).on_conflict_do_nothing(), rows)
+        statement = postgresql.insert(run_takeovers).values(clock_ahead_s=_CLOCK_AHEAD_S)
+        await tx.execute(
+            statement.on_conflict_do_nothing(), [{**row, "lost": row["process_id"]} for row in rows]
+        )
 
 
 async def begin_handover(tx: Transaction, given: Sequence[RunRecord]) -> None:
@@ -185,6 +188,11 @@ async def begin_handover(tx: Transaction, given: Sequence[RunRecord]) -> None:
         is_run = sa.and_(runs.c.account_id == run.key.account_id, runs.c.run_id == run.key.run_id)
         await tx.execute(sa.update(runs).where(is_run).values(attempt=run.attempt + 1))
 
+
+_CLOCK_AHEAD_S = sa.func.coalesce(
+    sa.select(workers.c.clock_ahead_s).where(workers.c.process_id == sa.bindparam("lost")).scalar_subquery(),
+    0,
+)
 
 _LOST = sa.text(
     """
@@ -222,12 +230,13 @@ def _is_silent(margin_s: float | None) -> sa.ColumnElement[bool]:
 _RECORD_WORKER = sa.text(
     """
     INSERT INTO workers
-        (process_id, role, version, places, taken, draining, agents, lease_s, started_at, seen_at)
+        (process_id, role, version, places, taken, draining, agents, lease_s, clock_ahead_s, started_at,
+         seen_at)
     VALUES (:process_id, :role, :version, :places, :taken, :draining, CAST(:agents AS json), :lease_s,
-            now(), now())
+            :clock_ahead_s, now(), now())
     ON CONFLICT (process_id) DO UPDATE
        SET places = excluded.places, taken = excluded.taken, draining = excluded.draining,
-           agents = excluded.agents, seen_at = now()
+           agents = excluded.agents, clock_ahead_s = excluded.clock_ahead_s, seen_at = now()
     """
 )
 

@@ -88,7 +88,7 @@ def problem_of(error: BaseException) -> str:
         return known[0]
     refused = _COMMAND.search(text)
     what = refused[1].upper() if refused else f"commands ({type(error).__name__})"
-    return f"it refuses {what}; docs/OPERATIONS.md has the commands that its user needs"
+    return f"it refuses {what}; docs/operations/storage.md has the commands that its user needs"
 
 
 @dataclass(frozen=True, slots=True)

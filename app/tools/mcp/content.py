@@ -11,25 +11,16 @@ from mcp import types
 
 from app.requests.images import MAX_BYTES, image_header
 from app.storable import storable
+from app.tools.mcp.spec import ContentLimits
 from app.tools.mcp.text import cut_to, one_line
 from runtally.tools.content import ToolContent, ToolImage, ToolText
 
 MAX_IMAGES = 20
 """Of one result."""
-NOTES_BYTES = 1_000
-"""For the note about what is left out, in addition to the limit for texts."""
 _MAX_NAME_CHARS = 300
 _BASE64_CHARS, _BASE64_BYTES = 4, 3
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}+={0,2}")
 """Not words: there are many, and each would take time."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContentLimits:
-    """The limits of a result: of its texts in UTF-8, and of its images, decoded, in all."""
-
-    text_bytes: int
-    image_bytes: int
 
 
 def model_content(result: types.CallToolResult, limits: ContentLimits) -> tuple[ToolContent, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.platform.serialization.large_json import count_parts
 from app.platform.serialization.repaired_json import parsable
-from app.tools.mcp.content import ContentLimits
+from app.tools.mcp.spec import ContentLimits
 
 _PROTOCOL_BYTES = 1024 * 1024
 """For a page of tools with their schemas, and for the protocol around a result."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self, TypeAlias, get_args
 
 from pydantic import (
@@ -16,7 +17,6 @@ from pydantic import (
 )
 
 from app.events import FROM_AGENT
-from app.tools.mcp.content import NOTES_BYTES, ContentLimits
 from runtally.tools.tool import Effect
 
 MAX_ID_CHARS = 100
@@ -24,10 +24,20 @@ MAX_ID_CHARS = 100
 
 SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """The name of a secret in a header or environment."""
+NOTES_BYTES = 1_000
+"""For the note about what is left out of a result, in addition to the limit for its texts."""
 _ID_PART = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 _MAX_NAME_CHARS = 32
 _TYPES = dict.fromkeys(("streamable-http", "streamable_http", "streamableHttp"), "http")
 """What other programs call the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentLimits:
+    """The limits of a result: of its texts in UTF-8, and of its images, decoded, in all."""
+
+    text_bytes: int
+    image_bytes: int
 
 
 def server_name(text: str) -> str:

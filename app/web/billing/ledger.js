@@ -1,5 +1,7 @@
 // The changes of the account's credit, newest first.
 
+/** @import { Column } from "../parts/table.js" */
+
 import { apiPath, apiUrl } from "../api.js";
 import { html } from "../html.js";
 import { formatExact, formatFixed, parseDollars } from "../money.js";
@@ -32,17 +34,14 @@ export function Ledger({ account = "" }) {
   `;
 }
 
+/** @type {Column<Entry>[]} */
 const COLUMNS = [
-  { label: "Entered at (UTC)", show: (/** @type {Entry} */ { createdAt }) => timeOf(createdAt) },
-  { label: "Kind", show: (/** @type {Entry} */ { kind }) => kind },
-  { label: "Amount", isNumber: true, show: (/** @type {Entry} */ { amountUsd }) => moneyOf(amountUsd) },
-  {
-    label: "Balance after",
-    isNumber: true,
-    show: (/** @type {Entry} */ { balanceAfterUsd }) => moneyOf(balanceAfterUsd),
-  },
-  { label: "Run", show: (/** @type {Entry} */ { runId }) => runId && idOf(runId, linkTo({ run: runId })) },
-  { label: "Note", show: (/** @type {Entry} */ { note }) => note },
+  { label: "Entered at (UTC)", show: ({ createdAt }) => timeOf(createdAt) },
+  { label: "Kind", show: ({ kind }) => kind },
+  { label: "Amount", isNumber: true, show: ({ amountUsd }) => moneyOf(amountUsd) },
+  { label: "Balance after", isNumber: true, show: ({ balanceAfterUsd }) => moneyOf(balanceAfterUsd) },
+  { label: "Run", show: ({ runId }) => runId && idOf(runId, linkTo({ run: runId })) },
+  { label: "Note", show: ({ note }) => note },
 ];
 
 /** @param {string} usd */

@@ -1,14 +1,15 @@
 // The list of receipts: filters, pages and CSV export.
 
+/** @import { Column } from "../parts/table.js" */
 /** @import { ApiWindow, Show, View } from "./view.js" */
 
 import { apiPath, apiUrl } from "../api.js";
-import { html, useState } from "../html.js";
+import { html } from "../html.js";
 import { formatExact, formatFixed, fromCredits } from "../money.js";
-import { count, formatTime } from "../parts/format.js";
+import { count } from "../parts/format.js";
 import { Pages } from "../parts/pages.js";
 import { loaded } from "../parts/requests.js";
-import { idOf, usePages } from "../parts/table.js";
+import { idOf, Table, timeOf, usePages } from "../parts/table.js";
 import { Choice, Typed } from "./filters.js";
 import { ReceiptDetails } from "./receipt_details.js";
 import { BASES, linkTo, MISSES, ORIGINS } from "./view.js";
@@ -62,90 +63,30 @@ function inWords(cause) {
  * `linked`: each receipt leads to its run. `ofRun`: they are all of one run.
  * @param {{receipts: Receipt[], keyName?: KeyName, caption: string, linked?: boolean, ofRun?: boolean}} props
  */
-export function ReceiptTable({ receipts, keyName, caption, linked = false, ofRun = false }) {
-  const columns = COLUMNS.filter((column) => column.ofRun === undefined || column.ofRun === ofRun);
-  return html`
-    <div class="scroll-x" role="region" aria-label=${caption} tabindex="0">
-      <table class="figures cards" role="table">
-        <caption class="visually-hidden">${caption}</caption>
-        <thead role="rowgroup">
-          <tr role="row">
-            <th scope="col" role="columnheader">Used at (UTC)</th>
-            ${columns.map(({ label, isNumber }) => html`<th scope="col" role="columnheader" class=${isNumber && "number"}>${label}</th>`)}
-          </tr>
-        </thead>
-        <tbody role="rowgroup">
-          ${receipts.map((receipt) => html`<${Row} key=${receipt.id} ...${{ receipt, columns, keyName, linked }} />`)}
-        </tbody>
-      </table>
-    </div>
-  `;
-}
-
-/** @typedef {{keyName: KeyName, linked: boolean}} Shown */
-/**
- * `ofRun`: the column is shown only where all are of one run, or only where they are not.
- * @typedef {{label: string, show: (receipt: Receipt, shown: Shown) => unknown, isNumber?: boolean, ofRun?: boolean}} Column
- */
-
-/** @type {Column[]} */
-const COLUMNS = [
-  { label: "Charged", isNumber: true, show: ({ chargedCredits }) => chargeOf(fromCredits(chargedCredits)) },
-  {
-    label: "Run",
-    ofRun: false,
-    show: ({ runId }, { linked }) => idOf(runId, linked && linkTo({ run: runId })),
-  },
-  { label: "Message", ofRun: true, show: ({ usageUnitId }) => idOf(usageUnitId) },
-  { label: "Graph", ofRun: false, show: ({ graphId }) => html`<span class="named" title=${graphId}>${graphId}</span>` },
-  { label: "Model", show: ({ model }) => html`<span class="named" title=${model}>${model}</span>` },
-  {
-    label: "API key",
-    ofRun: false,
-    show: ({ apiKeyId }, { keyName }) => html`<span class="named">${keyName(apiKeyId)}</span>`,
-  },
-  { label: "Basis", show: (receipt) => html`<${Kind} receipt=${receipt} />` },
-  { label: "Input", isNumber: true, show: ({ inputTokens }) => count(inputTokens) },
-  { label: "Cache read", isNumber: true, show: ({ cacheReadTokens }) => count(cacheReadTokens) },
-  {
-    label: "Cache write",
-    isNumber: true,
-    show: (receipt) => count(receipt.cacheWrite5mTokens + receipt.cacheWrite1hTokens),
-  },
-  {
-    label: "Output",
-    isNumber: true,
-    show: ({ outputEstimated, outputTokens }) =>
-      html`${outputEstimated && html`<abbr title="Counted from what was received">~</abbr>`}${count(outputTokens)}`,
-  },
-];
-
-/** @param {{receipt: Receipt, columns: Column[]} & Shown} props */
-function Row({ receipt, columns, keyName, linked }) {
-  const [open, setOpen] = useState(false);
-  return html`
-    <tr role="row">
-      <td role="cell" data-label="Used at (UTC)">
-        <button
-          type="button"
-          class="disclosure"
-          aria-expanded=${open}
-          title="Show what it consists of"
-          onClick=${() => setOpen(!open)}
-        >
-          <time datetime=${receipt.usedAt}>${formatTime(receipt.usedAt)}</time>
-        </button>
-      </td>
-      ${columns.map(
-        ({ label, isNumber, show }) =>
-          html`<td role="cell" class=${isNumber && "number"} data-label=${label}><div>${show(receipt, { keyName, linked })}</div></td>`,
-      )}
-    </tr>
-    ${
-      open &&
-      html`<tr class="details-row" role="row"><td role="cell" colspan=${columns.length + 1}><${ReceiptDetails} receipt=${receipt} /></td></tr>`
-    }
-  `;
+export function ReceiptTable({ receipts, keyName = String, caption, linked = false, ofRun = false }) {
+  /** @type {(Column<Receipt> | false)[]} */
+  const columns = [
+    { label: "Used at (UTC)", show: ({ usedAt }) => timeOf(usedAt) },
+    { label: "Charged", isNumber: true, show: ({ chargedCredits }) => chargeOf(fromCredits(chargedCredits)) },
+    ofRun
+      ? { label: "Message", show: ({ usageUnitId }) => idOf(usageUnitId) }
+      : { label: "Run", show: ({ runId }) => idOf(runId, linked && linkTo({ run: runId })) },
+    !ofRun && { label: "Graph", show: ({ graphId }) => html`<span class="named" title=${graphId}>${graphId}</span>` },
+    { label: "Model", show: ({ model }) => html`<span class="named" title=${model}>${model}</span>` },
+    !ofRun && { label: "API key", show: ({ apiKeyId }) => html`<span class="named">${keyName(apiKeyId)}</span>` },
+    { label: "Basis", show: (receipt) => html`<${Kind} receipt=${receipt} />` },
+    { label: "Input", isNumber: true, show: ({ inputTokens }) => count(inputTokens) },
+    { label: "Cache read", isNumber: true, show: ({ cacheReadTokens }) => count(cacheReadTokens) },
+    { label: "Cache write", isNumber: true, show: (its) => count(its.cacheWrite5mTokens + its.cacheWrite1hTokens) },
+    {
+      label: "Output",
+      isNumber: true,
+      show: ({ outputEstimated, outputTokens }) =>
+        html`${outputEstimated && html`<abbr title="Counted from what was received">~</abbr>`}${count(outputTokens)}`,
+    },
+  ];
+  const details = (/** @type {Receipt} */ receipt) => html`<${ReceiptDetails} receipt=${receipt} />`;
+  return html`<${Table} caption=${caption} rowKey="id" items=${receipts} columns=${columns} details=${details} />`;
 }
 
 /** @param {bigint} charged */

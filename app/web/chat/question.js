@@ -6,6 +6,7 @@
 import { ApiError } from "../api.js";
 import { html, useState, withValue } from "../html.js";
 import { t, tWithElements } from "../languages.js";
+import { readable } from "./markdown.js";
 import { apiProblem } from "./messages.js";
 import { Plain } from "./text.js";
 
@@ -59,7 +60,10 @@ function Form({ entry, answer }) {
   };
   /** @param {FieldProblem} problem */
   const sentence = ({ field, message }) =>
-    t("field-problem", { field: questions[Number(field.split(".")[1])]?.header || t("the-answer"), problem: message });
+    t("field-problem", {
+      field: readable(questions[Number(field.split(".")[1])]?.header || t("the-answer")),
+      problem: message,
+    });
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     const given = questions.map((item, index) => answerOf(item, chosen[index] ?? [], texts[index] ?? ""));
@@ -110,7 +114,7 @@ function Field({ name, item, chosen, choose, text, write }) {
   };
   return html`
     <fieldset>
-      <legend dir="auto">${item.header && html`<strong>${item.header}</strong> `}${item.question}</legend>
+      <legend dir="auto">${item.header && html`<strong>${readable(item.header)}</strong> `}${readable(item.question)}</legend>
       ${options.map(
         ({ label, description }) => html`
           <label class="option">
@@ -120,7 +124,7 @@ function Field({ name, item, chosen, choose, text, write }) {
               checked=${chosen.includes(label)}
               onChange=${() => choose(toggled(label))}
             />
-            <span>${label}${description && html`<span class="hint"> ${description}</span>`}</span>
+            <span>${readable(label)}${description && html`<span class="hint"> ${readable(description)}</span>`}</span>
           </label>
         `,
       )}

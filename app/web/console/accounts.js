@@ -1,5 +1,6 @@
 // Accounts, for operators: all of them, or one with its credit.
 
+/** @import { Column } from "../parts/table.js" */
 /** @import { Values } from "../parts/form.js" */
 /** @import { Query } from "./view.js" */
 
@@ -31,6 +32,14 @@ export function Accounts({ query }) {
   return query.account ? html`<${OneAccount} key=${query.account} name=${query.account} />` : html`<${AllAccounts} />`;
 }
 
+/** @type {Column<Account>[]} */
+const COLUMNS = [
+  { label: "Name", show: ({ name }) => html`<a href=${linkTo({ view: "accounts", account: name })}>${name}</a>` },
+  { label: "State", show: ({ suspendedAt }) => stateOf(suspendedAt) },
+  { label: "Created", show: ({ createdAt }) => timeOf(createdAt) },
+  { label: "Of it", show: ({ name }) => html`<${Links} account=${name} />` },
+];
+
 function AllAccounts() {
   const pages = usePages((cursor) => apiPath("/v1/accounts", { limit: PAGE, cursor }));
   return html`
@@ -49,24 +58,8 @@ function AllAccounts() {
     ${listed(pages, {
       of: "accounts",
       none: "There is no account.",
-      show: (items) => html`<${Table}
-        caption="Accounts, newest first"
-        rowKey="id"
-        items=${items}
-        columns=${[
-          {
-            label: "Name",
-            show: (/** @type {Account} */ { name }) =>
-              html`<a href=${linkTo({ view: "accounts", account: name })}>${name}</a>`,
-          },
-          { label: "State", show: (/** @type {Account} */ { suspendedAt }) => stateOf(suspendedAt) },
-          { label: "Created", show: (/** @type {Account} */ { createdAt }) => timeOf(createdAt) },
-          {
-            label: "Of it",
-            show: (/** @type {Account} */ { name }) => html`<${Links} account=${name} />`,
-          },
-        ]}
-      />`,
+      show: (items) =>
+        html`<${Table} caption="Accounts, newest first" rowKey="id" items=${items} columns=${COLUMNS} />`,
     })}
   `;
 }

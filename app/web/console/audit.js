@@ -1,5 +1,6 @@
 // The audit log: what was done to accounts, keys, credit and budgets, and by whom.
 
+/** @import { Column } from "../parts/table.js" */
 /** @import { Session } from "../shell.js" */
 /** @import { Query, Show } from "./view.js" */
 
@@ -33,16 +34,14 @@ export function Audit({ who, query, show }) {
   `;
 }
 
+/** @type {Column<Entry>[]} */
 const COLUMNS = [
-  { label: "At", show: (/** @type {Entry} */ { at }) => timeOf(at) },
-  { label: "Account", show: (/** @type {Entry} */ { account }) => account },
-  { label: "Action", show: (/** @type {Entry} */ { action }) => html`<code>${action}</code>` },
-  { label: "Of", show: (/** @type {Entry} */ { target }) => html`<span class="wrapped">${target}</span>` },
-  { label: "By", show: (/** @type {Entry} */ entry) => actorOf(entry) },
-  {
-    label: "Change",
-    show: (/** @type {Entry} */ { before, after }) => html`<span class="wrapped">${changeOf(before, after)}</span>`,
-  },
+  { label: "At", show: ({ at }) => timeOf(at) },
+  { label: "Account", show: ({ account }) => account },
+  { label: "Action", show: ({ action }) => html`<code>${action}</code>` },
+  { label: "Of", show: ({ target }) => html`<span class="wrapped">${target}</span>` },
+  { label: "By", show: (entry) => actorOf(entry) },
+  { label: "Change", show: ({ before, after }) => html`<span class="wrapped">${changeOf(before, after)}</span>` },
 ];
 
 /** @param {Entry} entry */

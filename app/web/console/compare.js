@@ -1,5 +1,6 @@
 // Two runs side by side, and what differs.
 
+/** @import { Column } from "../parts/table.js" */
 /** @import { Html } from "../html.js" */
 /** @import { Session } from "../shell.js" */
 /** @import { Progress } from "../runs/progress.js" */
@@ -24,11 +25,12 @@ import { linkTo } from "./view.js";
  */
 
 const CUT = 4000;
+/** @type {Column<Row>[]} */
 const COLUMNS = [
-  { label: "What", show: (/** @type {Row} */ { name }) => name },
-  { label: "A", show: (/** @type {Row} */ { a }) => a.show || "–" },
-  { label: "B", show: (/** @type {Row} */ { b }) => b.show || "–" },
-  { label: "Difference", show: (/** @type {Row} */ row) => differenceOf(row) },
+  { label: "What", show: ({ name }) => name },
+  { label: "A", show: ({ a }) => a.show || "–" },
+  { label: "B", show: ({ b }) => b.show || "–" },
+  { label: "Difference", show: (row) => differenceOf(row) },
 ];
 
 /** @param {{a: string, b: string, who: Session}} props */

@@ -1,5 +1,6 @@
 // Graphs as the server has them, and one with a preview of a run.
 
+/** @import { Column } from "../parts/table.js" */
 /** @import { Session } from "../shell.js" */
 /** @import { Query } from "./view.js" */
 
@@ -28,37 +29,21 @@ export function Graphs({ who, query }) {
   });
 }
 
+/** @type {Column<Graph>[]} */
+const COLUMNS = [
+  { label: "Graph", show: ({ id }) => html`<a href=${linkTo({ view: "graphs", graph: id })}>${id}</a>` },
+  { label: "Description", show: ({ description }) => html`<span class="wrapped">${description}</span>` },
+  { label: "Model", show: ({ model }) => model ?? html`<span class="muted">the default</span>` },
+  { label: "Tools", isNumber: true, show: ({ tools, nativeTools }) => tools.length + nativeTools.length },
+  {
+    label: "Consent",
+    show: ({ approve, hasRules }) => [hasRules && "rules", approve.length > 0 && "asks"].filter(Boolean).join(", "),
+  },
+];
+
 /** @param {{graphs: Graph[]}} props */
 function AllGraphs({ graphs }) {
-  return html`<${Table}
-    caption="Graphs by id"
-    rowKey="id"
-    items=${graphs}
-    columns=${[
-      {
-        label: "Graph",
-        show: (/** @type {Graph} */ { id }) => html`<a href=${linkTo({ view: "graphs", graph: id })}>${id}</a>`,
-      },
-      {
-        label: "Description",
-        show: (/** @type {Graph} */ { description }) => html`<span class="wrapped">${description}</span>`,
-      },
-      {
-        label: "Model",
-        show: (/** @type {Graph} */ { model }) => model ?? html`<span class="muted">the default</span>`,
-      },
-      {
-        label: "Tools",
-        isNumber: true,
-        show: (/** @type {Graph} */ { tools, nativeTools }) => tools.length + nativeTools.length,
-      },
-      {
-        label: "Consent",
-        show: (/** @type {Graph} */ { approve, hasRules }) =>
-          [hasRules && "rules", approve.length > 0 && "asks"].filter(Boolean).join(", "),
-      },
-    ]}
-  />`;
+  return html`<${Table} caption="Graphs by id" rowKey="id" items=${graphs} columns=${COLUMNS} />`;
 }
 
 /** @param {{who: Session, graph: Graph}} props */

@@ -1,5 +1,6 @@
 // The API keys of an account: made, rotated and revoked by who may; only listed for others.
 
+/** @import { Column } from "../parts/table.js" */
 /** @import { Session } from "../shell.js" */
 /** @import { Field, Values } from "../parts/form.js" */
 /** @import { Query } from "./view.js" */
@@ -44,12 +45,13 @@ function ListedKeys() {
   });
 }
 
+/** @type {Column<Key>[]} */
 const COLUMNS = [
-  { label: "Name", show: (/** @type {Key} */ { name }) => name ?? html`<span class="muted">none</span>` },
-  { label: "Key", show: (/** @type {Key} */ { prefix }) => html`<code>${prefix}…</code>` },
-  { label: "State", show: (/** @type {Key} */ key) => stateOf(key) },
-  { label: "Created", show: (/** @type {Key} */ { createdAt }) => timeOf(createdAt) },
-  { label: "Last used", show: (/** @type {Key} */ { lastUsedAt }) => timeOf(lastUsedAt) },
+  { label: "Name", show: ({ name }) => name ?? html`<span class="muted">none</span>` },
+  { label: "Key", show: ({ prefix }) => html`<code>${prefix}…</code>` },
+  { label: "State", show: (key) => stateOf(key) },
+  { label: "Created", show: ({ createdAt }) => timeOf(createdAt) },
+  { label: "Last used", show: ({ lastUsedAt }) => timeOf(lastUsedAt) },
 ];
 
 /** @param {Key & Partial<ManagedKey>} key */
@@ -64,21 +66,18 @@ function stateOf({ revokedAt, expiresAt }) {
 function ManagedKeys({ who, account }) {
   const pages = usePages((cursor) => apiPath("/v1/accounts/{account}/keys", { account, limit: PAGE, cursor }));
   const reload = pages.page.retry;
+  /** @type {Column<ManagedKey>[]} */
   const columns = [
     ...COLUMNS,
     {
       label: "May",
-      show: (/** @type {ManagedKey} */ { scopes }) =>
+      show: ({ scopes }) =>
         html`<span class="scopes">${scopes.map((scope) => html`<code class="scope">${scope}</code> `)}</span>`,
     },
-    {
-      label: "Restricted to",
-      show: restrictionsOf,
-    },
+    { label: "Restricted to", show: restrictionsOf },
     {
       label: "Actions",
-      show: (/** @type {ManagedKey} */ key) =>
-        key.revokedAt === null && html`<${Changes} who=${who} key=${key.id} of=${key} reload=${reload} />`,
+      show: (key) => key.revokedAt === null && html`<${Changes} who=${who} key=${key.id} of=${key} reload=${reload} />`,
     },
   ];
   return html`

@@ -1,5 +1,7 @@
 // What a run of a graph would execute, and the rules that would decide about a call.
 
+/** @import { Column } from "../parts/table.js" */
+
 import { apiPath, ApiError, post } from "../api.js";
 import { html, useState, withValue } from "../html.js";
 import { formatMoney, parseDollars } from "../money.js";
@@ -82,6 +84,15 @@ function Planned({ of: { model, modelOptions, limits, forecast, tools, rules, sy
   `;
 }
 
+/** @type {Column<Rule & {number: number}>[]} */
+const COLUMNS = [
+  { label: "Rule", isNumber: true, show: ({ number }) => number },
+  { label: "Of", show: ({ tool }) => html`<code>${tool}</code>` },
+  { label: "If", show: ({ when }) => (when === null ? "always" : html`<code class="wrapped">${when}</code>`) },
+  { label: "Then", show: (rule) => html`${rule.do}${rule.stop && " and end the run"}` },
+  { label: "The model reads", show: ({ message }) => html`<span class="wrapped">${message}</span>` },
+];
+
 /** @param {{rules: Rule[], tools: Previewed["tools"]}} props */
 function Rules({ rules, tools }) {
   const [toolId, setToolId] = useState("");
@@ -102,28 +113,7 @@ function Rules({ rules, tools }) {
           ? html`<p>${toolId === "" ? "The graph has no rules." : "No rule meets a call of this tool."}</p>`
           : html`
             <p class="hint">The first rule that matches decides; one with a condition matches if that is true of the call’s arguments.</p>
-            <${Table}
-              caption="Rules in their order"
-              rowKey="number"
-              items=${numbered}
-              columns=${[
-                { label: "Rule", isNumber: true, show: (/** @type {{number: number}} */ { number }) => number },
-                { label: "Of", show: (/** @type {Rule} */ { tool }) => html`<code>${tool}</code>` },
-                {
-                  label: "If",
-                  show: (/** @type {Rule} */ { when }) =>
-                    when === null ? "always" : html`<code class="wrapped">${when}</code>`,
-                },
-                {
-                  label: "Then",
-                  show: (/** @type {Rule} */ rule) => html`${rule.do}${rule.stop && " and end the run"}`,
-                },
-                {
-                  label: "The model reads",
-                  show: (/** @type {Rule} */ { message }) => html`<span class="wrapped">${message}</span>`,
-                },
-              ]}
-            />
+            <${Table} caption="Rules in their order" rowKey="number" items=${numbered} columns=${COLUMNS} />
           `
       }
     </div>

@@ -1,5 +1,6 @@
 // The runs of the account: filtered, live, each with a link to its page; two of them are compared.
 
+/** @import { Column } from "../parts/table.js" */
 /** @import { Session } from "../shell.js" */
 /** @import { Query, Show } from "./view.js" */
 
@@ -113,34 +114,27 @@ function AllRuns({ who, query, show }) {
   `;
 }
 
-/** @param {Session} who @param {Query} query @param {() => void} reload */
+/**
+ * @param {Session} who @param {Query} query @param {() => void} reload
+ * @returns {(Column<Run> | false)[]}
+ */
 function columnsFor(who, query, reload) {
   const mayReadCosts = who.may("receipts:read");
   return [
-    { label: "Accepted", show: (/** @type {Run} */ run) => timeOf(run.createdAt) },
-    { label: "Run", show: (/** @type {Run} */ run) => idOf(run.runId, mayReadCosts && linkToRun(run.runId)) },
-    {
-      label: "Status",
-      show: (/** @type {Run} */ run) => html`<span class="wrapped">${badge(run.status)} ${run.final?.error}</span>`,
-    },
-    {
-      label: "Graph, model",
-      show: (/** @type {Run} */ run) => html`${run.graphId}<br /><span class="muted">${run.model}</span>`,
-    },
+    { label: "Accepted", show: (run) => timeOf(run.createdAt) },
+    { label: "Run", show: (run) => idOf(run.runId, mayReadCosts && linkToRun(run.runId)) },
+    { label: "Status", show: (run) => html`<span class="wrapped">${badge(run.status)} ${run.final?.error}</span>` },
+    { label: "Graph, model", show: (run) => html`${run.graphId}<br /><span class="muted">${run.model}</span>` },
     { label: "End user, tags", show: labelsOf },
     {
       label: "Ran",
       isNumber: true,
-      show: (/** @type {Run} */ run) => (run.startedAt && run.endedAt ? duration(run.startedAt, run.endedAt) : "–"),
+      show: (run) => (run.startedAt && run.endedAt ? duration(run.startedAt, run.endedAt) : "–"),
     },
-    mayReadCosts && {
-      label: "Cost",
-      isNumber: true,
-      show: (/** @type {Run} */ run) => run.billing && costOf(run.billing.costUsd),
-    },
+    mayReadCosts && { label: "Cost", isNumber: true, show: ({ billing }) => billing && costOf(billing.costUsd) },
     {
       label: "Actions",
-      show: (/** @type {Run} */ run) => {
+      show: (run) => {
         const actions = [
           run.runId !== query.a && html`<${CompareLink} href=${comparing(run, query)} runId=${run.runId} />`,
           who.may("runs:write") && run.endedAt === null && html`<${Cancel} run=${run} done=${reload} />`,

@@ -1,5 +1,6 @@
 // Schedules of the account with their next times, and the history of one.
 
+/** @import { Column } from "../parts/table.js" */
 /** @import { Session } from "../shell.js" */
 /** @import { Field, Values } from "../parts/form.js" */
 /** @import { Query } from "./view.js" */
@@ -36,6 +37,20 @@ export function Schedules({ who, query }) {
     : html`<${AllSchedules} who=${who} />`;
 }
 
+/** @type {Column<Schedule>[]} */
+const SCHEDULE_COLUMNS = [
+  {
+    label: "Schedule",
+    show: ({ scheduleId }) =>
+      html`<a class="wrapped" href=${linkTo({ view: "schedules", schedule: scheduleId })}>${scheduleId}</a>`,
+  },
+  { label: "Graph", show: ({ graphId }) => graphId },
+  { label: "Times", show: (schedule) => timesOf(schedule) },
+  { label: "Next", show: (schedule) => stateOf(schedule) },
+  { label: "Last", show: ({ lastAt }) => timeOf(lastAt) },
+  { label: "Question", show: ({ question }) => html`<span class="wrapped clipped">${question}</span>` },
+];
+
 /** @param {{who: Session}} props */
 function AllSchedules({ who }) {
   const pages = usePages((cursor) => apiPath("/v1/schedules", { limit: PAGE, cursor }), EVERY_MS);
@@ -44,26 +59,8 @@ function AllSchedules({ who }) {
     ${listed(pages, {
       of: "schedules",
       none: "No run is started by a schedule.",
-      show: (items) => html`<${Table}
-        caption="Schedules, newest first"
-        rowKey="scheduleId"
-        items=${items}
-        columns=${[
-          {
-            label: "Schedule",
-            show: (/** @type {Schedule} */ { scheduleId }) =>
-              html`<a class="wrapped" href=${linkTo({ view: "schedules", schedule: scheduleId })}>${scheduleId}</a>`,
-          },
-          { label: "Graph", show: (/** @type {Schedule} */ { graphId }) => graphId },
-          { label: "Times", show: (/** @type {Schedule} */ schedule) => timesOf(schedule) },
-          { label: "Next", show: (/** @type {Schedule} */ schedule) => stateOf(schedule) },
-          { label: "Last", show: (/** @type {Schedule} */ { lastAt }) => timeOf(lastAt) },
-          {
-            label: "Question",
-            show: (/** @type {Schedule} */ { question }) => html`<span class="wrapped clipped">${question}</span>`,
-          },
-        ]}
-      />`,
+      show: (items) =>
+        html`<${Table} caption="Schedules, newest first" rowKey="scheduleId" items=${items} columns=${SCHEDULE_COLUMNS} />`,
     })}
   `;
 }
@@ -244,35 +241,25 @@ function History({ who, scheduleId }) {
     (cursor) => apiPath("/v1/schedules/{scheduleId}/runs", { scheduleId, limit: PAGE, cursor }),
     EVERY_MS,
   );
+  /** @type {Column<DueTime>[]} */
+  const columns = [
+    { label: "Due", show: ({ dueAt }) => timeOf(dueAt) },
+    { label: "By", show: ({ trigger }) => (trigger === "cron" ? "its times" : "request") },
+    {
+      label: "Outcome",
+      show: ({ outcome, error }) => html`${badge(outcome, outcome === "refused" ? "failed" : outcome)} ${error}`,
+    },
+    { label: "Run", show: ({ runId }) => runId && idOf(runId, who.may("receipts:read") && linkToRun(runId)) },
+    { label: "Started", show: ({ startedAt }) => timeOf(startedAt) },
+  ];
   return html`
     <section class="card" aria-labelledby="history-title">
       <h2 id="history-title">History</h2>
       ${listed(pages, {
         of: "the history",
         none: "It was not due yet.",
-        show: (items) => html`<${Table}
-          caption="Due times, newest first"
-          rowKey="dueAt"
-          items=${items}
-          columns=${[
-            { label: "Due", show: (/** @type {DueTime} */ { dueAt }) => timeOf(dueAt) },
-            {
-              label: "By",
-              show: (/** @type {DueTime} */ { trigger }) => (trigger === "cron" ? "its times" : "request"),
-            },
-            {
-              label: "Outcome",
-              show: (/** @type {DueTime} */ { outcome, error }) =>
-                html`${badge(outcome, outcome === "refused" ? "failed" : outcome)} ${error}`,
-            },
-            {
-              label: "Run",
-              show: (/** @type {DueTime} */ { runId }) =>
-                runId && idOf(runId, who.may("receipts:read") && linkToRun(runId)),
-            },
-            { label: "Started", show: (/** @type {DueTime} */ { startedAt }) => timeOf(startedAt) },
-          ]}
-        />`,
+        show: (items) =>
+          html`<${Table} caption="Due times, newest first" rowKey="dueAt" items=${items} columns=${columns} />`,
       })}
     </section>
   `;

@@ -1,5 +1,6 @@
 // The health of the server, and for operators the processes and the queue of the fleet.
 
+/** @import { Column } from "../parts/table.js" */
 /** @import { Session } from "../shell.js" */
 
 import { apiPath } from "../api.js";
@@ -44,6 +45,33 @@ function wordsOf(name) {
   return words[0].toUpperCase() + words.slice(1);
 }
 
+/** @type {Column<Worker>[]} */
+const WORKER_COLUMNS = [
+  { label: "Process", show: ({ processId }) => idOf(processId) },
+  { label: "Role", show: ({ role }) => role },
+  { label: "Release", show: ({ version }) => version },
+  { label: "State", show: ({ state, isAlive }) => badge(state, isAlive ? "succeeded" : "failed") },
+  { label: "Places", isNumber: true, show: ({ places }) => places },
+  { label: "Running", isNumber: true, show: ({ running }) => running },
+  { label: "CLI processes", show: ({ agents }) => agentsOf(agents) },
+  { label: "Last heartbeat", show: ({ lastHeartbeatAt }) => timeOf(lastHeartbeatAt) },
+  { label: "Started", show: ({ startedAt }) => timeOf(startedAt) },
+];
+
+/** @type {Column<Queue>[]} */
+const QUEUE_COLUMNS = [
+  { label: "Account", show: ({ account }) => account },
+  { label: "Ready", isNumber: true, show: ({ ready }) => ready },
+  { label: "Held", isNumber: true, show: ({ held }) => held },
+  { label: "Running", isNumber: true, show: ({ running }) => running },
+  { label: "Waiting for a person", isNumber: true, show: ({ waiting }) => waiting },
+  {
+    label: "Oldest ready",
+    isNumber: true,
+    show: ({ oldestReadySeconds: oldest }) => (oldest === null ? "–" : `${Math.round(oldest)} s`),
+  },
+];
+
 function Fleet() {
   return loaded(useRequests([apiPath("/v1/fleet")], null, EVERY_MS), {
     what: "the fleet",
@@ -57,48 +85,13 @@ function Fleet() {
           <div><dt>Ready</dt><dd>${totals.runsReady}${totals.oldestReadySeconds !== null && `, the oldest since ${Math.round(totals.oldestReadySeconds)} s`}</dd></div>
           <div><dt>Held</dt><dd>${totals.runsHeld.turn} for a turn, ${totals.runsHeld.limit} at a limit, ${totals.runsHeld.startTime} until their time</dd></div>
         </dl>
-        <${Table}
-          caption="Processes"
-          rowKey="processId"
-          items=${workers}
-          columns=${[
-            { label: "Process", show: (/** @type {Worker} */ { processId }) => idOf(processId) },
-            { label: "Role", show: (/** @type {Worker} */ { role }) => role },
-            { label: "Release", show: (/** @type {Worker} */ { version }) => version },
-            {
-              label: "State",
-              show: (/** @type {Worker} */ { state, isAlive }) => badge(state, isAlive ? "succeeded" : "failed"),
-            },
-            { label: "Places", isNumber: true, show: (/** @type {Worker} */ { places }) => places },
-            { label: "Running", isNumber: true, show: (/** @type {Worker} */ { running }) => running },
-            { label: "CLI processes", show: (/** @type {Worker} */ { agents }) => agentsOf(agents) },
-            { label: "Last heartbeat", show: (/** @type {Worker} */ { lastHeartbeatAt }) => timeOf(lastHeartbeatAt) },
-            { label: "Started", show: (/** @type {Worker} */ { startedAt }) => timeOf(startedAt) },
-          ]}
-        />
+        <${Table} caption="Processes" rowKey="processId" items=${workers} columns=${WORKER_COLUMNS} />
       </section>
       ${
         accounts.length > 0 &&
         html`<section class="card" aria-labelledby="queue-title">
         <h2 id="queue-title">Unfinished runs by account</h2>
-        <${Table}
-          caption="Unfinished runs by account"
-          rowKey="accountId"
-          items=${accounts}
-          columns=${[
-            { label: "Account", show: (/** @type {Queue} */ { account }) => account },
-            { label: "Ready", isNumber: true, show: (/** @type {Queue} */ { ready }) => ready },
-            { label: "Held", isNumber: true, show: (/** @type {Queue} */ { held }) => held },
-            { label: "Running", isNumber: true, show: (/** @type {Queue} */ { running }) => running },
-            { label: "Waiting for a person", isNumber: true, show: (/** @type {Queue} */ { waiting }) => waiting },
-            {
-              label: "Oldest ready",
-              isNumber: true,
-              show: (/** @type {Queue} */ { oldestReadySeconds: oldest }) =>
-                oldest === null ? "–" : `${Math.round(oldest)} s`,
-            },
-          ]}
-        />
+        <${Table} caption="Unfinished runs by account" rowKey="accountId" items=${accounts} columns=${QUEUE_COLUMNS} />
       </section>`
       }
     `,

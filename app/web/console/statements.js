@@ -1,5 +1,6 @@
 // Statements of finished months, and exports of everything that was charged.
 
+/** @import { Column } from "../parts/table.js" */
 /** @import { Session } from "../shell.js" */
 /** @import { Query } from "./view.js" */
 
@@ -19,33 +20,20 @@ export function Statements({ who, query }) {
   const pages = usePages((cursor) => apiPath("/v1/statements", { account, limit: PAGE, cursor }));
   const linkOf = (/** @type {string} */ month, /** @type {"pdf" | "json"} */ format) =>
     html`<a href=${apiUrl(apiPath("/v1/statements/{month}", { month, account, format }))} download=${`statement-${month}.${format}`} aria-label=${`${format.toUpperCase()} of ${month}`}>${format.toUpperCase()}</a>`;
+  /** @type {Column<Statement>[]} */
+  const columns = [
+    { label: "Month", show: ({ month }) => month },
+    { label: "Opening", isNumber: true, show: ({ openingUsd }) => formatFixed(parseDollars(openingUsd), CENTS) },
+    { label: "Closing", isNumber: true, show: ({ closingUsd }) => formatFixed(parseDollars(closingUsd), CENTS) },
+    { label: "Made", show: ({ madeAt }) => timeOf(madeAt) },
+    { label: "Download", show: ({ month }) => html`${linkOf(month, "pdf")} ${linkOf(month, "json")}` },
+  ];
   return html`
     ${listed(pages, {
       of: "statements",
       none: "There is no statement yet: each is made an hour after its month has ended.",
-      show: (items) => html`<${Table}
-        caption="Statements, newest first"
-        rowKey="month"
-        items=${items}
-        columns=${[
-          { label: "Month", show: (/** @type {Statement} */ { month }) => month },
-          {
-            label: "Opening",
-            isNumber: true,
-            show: (/** @type {Statement} */ { openingUsd }) => formatFixed(parseDollars(openingUsd), CENTS),
-          },
-          {
-            label: "Closing",
-            isNumber: true,
-            show: (/** @type {Statement} */ { closingUsd }) => formatFixed(parseDollars(closingUsd), CENTS),
-          },
-          { label: "Made", show: (/** @type {Statement} */ { madeAt }) => timeOf(madeAt) },
-          {
-            label: "Download",
-            show: (/** @type {Statement} */ { month }) => html`${linkOf(month, "pdf")} ${linkOf(month, "json")}`,
-          },
-        ]}
-      />`,
+      show: (items) =>
+        html`<${Table} caption="Statements, newest first" rowKey="month" items=${items} columns=${columns} />`,
     })}
     ${(account === "" || account === who.account) && html`<${Exports} />`}
   `;

@@ -1,5 +1,6 @@
 // Webhooks of the account, and the deliveries of one.
 
+/** @import { Column } from "../parts/table.js" */
 /** @import { Session } from "../shell.js" */
 /** @import { Field, Values } from "../parts/form.js" */
 /** @import { Query } from "./view.js" */
@@ -37,6 +38,17 @@ export function Webhooks({ who, query }) {
 /** @param {Session} who */
 const mayChange = (who) => who.may("runs:write") && who.may("runs:read");
 
+/** @type {Column<Webhook>[]} */
+const WEBHOOK_COLUMNS = [
+  {
+    label: "URL",
+    show: ({ id, url }) => html`<a class="wrapped" href=${linkTo({ view: "webhooks", webhook: id })}>${url}</a>`,
+  },
+  { label: "Description", show: ({ description }) => html`<span class="wrapped">${description}</span>` },
+  { label: "Events", show: ({ events }) => html`<span class="wrapped">${events.join(", ")}</span>` },
+  { label: "State", show: (webhook) => stateOf(webhook) },
+];
+
 /** @param {{who: Session}} props */
 function AllWebhooks({ who }) {
   const webhooks = useRequests([apiPath("/v1/webhooks")], null);
@@ -47,27 +59,7 @@ function AllWebhooks({ who }) {
       show: ([{ items }]) =>
         items.length === 0
           ? html`<p class="empty">Nothing is sent anywhere.</p>`
-          : html`<${Table}
-              caption="Webhooks, newest first"
-              rowKey="id"
-              items=${items}
-              columns=${[
-                {
-                  label: "URL",
-                  show: (/** @type {Webhook} */ { id, url }) =>
-                    html`<a class="wrapped" href=${linkTo({ view: "webhooks", webhook: id })}>${url}</a>`,
-                },
-                {
-                  label: "Description",
-                  show: (/** @type {Webhook} */ { description }) => html`<span class="wrapped">${description}</span>`,
-                },
-                {
-                  label: "Events",
-                  show: (/** @type {Webhook} */ { events }) => html`<span class="wrapped">${events.join(", ")}</span>`,
-                },
-                { label: "State", show: (/** @type {Webhook} */ webhook) => stateOf(webhook) },
-              ]}
-            />`,
+          : html`<${Table} caption="Webhooks, newest first" rowKey="id" items=${items} columns=${WEBHOOK_COLUMNS} />`,
     })}
   `;
 }
@@ -201,6 +193,20 @@ function Deliveries({ who, webhookId }) {
       send=${() => post(apiPath("/v1/webhooks/{webhookId}/deliveries/{deliveryId}/replay", { webhookId, deliveryId }), undefined)}
       done=${reload}
     />`;
+  /** @type {(Column<Delivery> | false)[]} */
+  const columns = [
+    { label: "Created", show: ({ createdAt }) => timeOf(createdAt) },
+    { label: "Event", show: ({ event }) => event },
+    { label: "State", show: ({ status }) => badge(status, STATES[status]) },
+    { label: "Attempts", isNumber: true, show: ({ attempts }) => attempts },
+    {
+      label: "Last answer",
+      show: ({ lastStatus, lastError }) => lastStatus ?? lastError?.replaceAll("_", " ") ?? "–",
+    },
+    { label: "Next attempt", show: ({ nextAttemptAt }) => timeOf(nextAttemptAt) },
+    { label: "Delivered", show: ({ deliveredAt }) => timeOf(deliveredAt) },
+    mayChange(who) && { label: "Actions", show: ({ id }) => replay(id) },
+  ];
   return html`
     <section class="card" aria-labelledby="deliveries-title">
       <div class="section-head">
@@ -210,25 +216,8 @@ function Deliveries({ who, webhookId }) {
       ${listed(pages, {
         of: "deliveries",
         none: "Nothing was sent in the last 30 days.",
-        show: (items) => html`<${Table}
-          caption="Deliveries, newest first"
-          rowKey="id"
-          items=${items}
-          columns=${[
-            { label: "Created", show: (/** @type {Delivery} */ { createdAt }) => timeOf(createdAt) },
-            { label: "Event", show: (/** @type {Delivery} */ { event }) => event },
-            { label: "State", show: (/** @type {Delivery} */ { status }) => badge(status, STATES[status]) },
-            { label: "Attempts", isNumber: true, show: (/** @type {Delivery} */ { attempts }) => attempts },
-            {
-              label: "Last answer",
-              show: (/** @type {Delivery} */ { lastStatus, lastError }) =>
-                lastStatus ?? lastError?.replaceAll("_", " ") ?? "–",
-            },
-            { label: "Next attempt", show: (/** @type {Delivery} */ { nextAttemptAt }) => timeOf(nextAttemptAt) },
-            { label: "Delivered", show: (/** @type {Delivery} */ { deliveredAt }) => timeOf(deliveredAt) },
-            mayChange(who) && { label: "Actions", show: (/** @type {Delivery} */ { id }) => replay(id) },
-          ]}
-        />`,
+        show: (items) =>
+          html`<${Table} caption="Deliveries, newest first" rowKey="id" items=${items} columns=${columns} />`,
       })}
     </section>
   `;

@@ -6,6 +6,7 @@ import { ApiError, apiPath, get, post, remove } from "../api.js";
 import { apiProblem } from "../chat/messages.js";
 import { html, useEffect, useRef, useState, withValue } from "../html.js";
 import { locale, t } from "../languages.js";
+import { copied } from "../parts/clipboard.js";
 import { nameOf } from "./menu.js";
 
 const DAY_MS = 86_400_000;
@@ -89,13 +90,8 @@ function CreatedLink({ url }) {
   const [state, setState] = useState("");
   useEffect(() => field.current?.select(), []);
   const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(url);
-      setState(t("copied-sentence"));
-    } catch {
-      field.current?.select();
-      setState(t("share-not-copied"));
-    }
+    field.current?.select();
+    setState(t((await copied(url)) ? "copied-sentence" : "share-not-copied"));
   };
   return html`
     <div class="share-created">

@@ -5,6 +5,7 @@
 
 import { ApiError } from "../api.js";
 import { html, useEffect, useRef, useState } from "../html.js";
+import { copied } from "./clipboard.js";
 import { Fields, problemBeside, valuesOf } from "./form.js";
 
 /** @typedef {{"Idempotency-Key": string}} Once headers by which what is sent twice takes effect once */
@@ -106,10 +107,7 @@ export function Secret({ label, secret }) {
   const [said, setSaid] = useState("");
   const copy = async () => {
     field.current?.select();
-    // Pages that are loaded by plain http from another machine have no clipboard.
-    if (!navigator.clipboard) return setSaid("Copy the selected text.");
-    await navigator.clipboard.writeText(secret);
-    setSaid("Copied.");
+    setSaid((await copied(secret)) ? "Copied." : "Copy the selected text.");
   };
   return html`
     <label class="field">

@@ -13,13 +13,12 @@ import { loaded, useRequests } from "./requests.js";
  */
 
 /**
- * `rowKey` names the field that identifies an item.
+ * `rowKey` names the field that identifies an item. `details`: what is shown below it once its first cell is pressed.
  * @template Item
- * @param {{caption: string, columns: (Column<Item> | false)[], items: Item[], rowKey: keyof Item}} props
+ * @param {{caption: string, columns: (Column<Item> | false)[], items: Item[], rowKey: keyof Item, details?: (item: Item) => Html}} props
  */
-export function Table({ caption, columns, items, rowKey }) {
+export function Table({ caption, columns, items, rowKey, details }) {
   const shown = columns.filter((column) => column !== false);
-  const styleOf = (/** @type {Column<Item>} */ { isNumber }) => (isNumber ? "number" : undefined);
   return html`
     <div class="scroll-x" role="region" aria-label=${caption} tabindex="0">
       <table class="figures cards" role="table">
@@ -30,16 +29,34 @@ export function Table({ caption, columns, items, rowKey }) {
           </tr>
         </thead>
         <tbody role="rowgroup">
-          ${items.map(
-            (item) => html`
-              <tr role="row" key=${item[rowKey]}>
-                ${shown.map((column) => html`<td role="cell" class=${styleOf(column)} data-label=${column.label}>${cellOf(column.show(item))}</td>`)}
-              </tr>
-            `,
-          )}
+          ${items.map((item) => html`<${Row} key=${item[rowKey]} ...${{ item, columns: shown, details }} />`)}
         </tbody>
       </table>
     </div>
+  `;
+}
+
+/** @param {{isNumber?: boolean}} column */
+function styleOf({ isNumber }) {
+  return isNumber ? "number" : undefined;
+}
+
+/**
+ * @template Item
+ * @param {{item: Item, columns: Column<Item>[], details?: (item: Item) => Html}} props
+ */
+function Row({ item, columns, details }) {
+  const [isOpen, setOpen] = useState(false);
+  const pressed = (/** @type {unknown} */ content) =>
+    html`<button type="button" class="disclosure" aria-expanded=${isOpen} title="Show what it consists of" onClick=${() => setOpen(!isOpen)}>${content}</button>`;
+  return html`
+    <tr role="row">
+      ${columns.map(
+        (column, index) =>
+          html`<td role="cell" class=${styleOf(column)} data-label=${column.label}>${(index === 0 && details ? pressed : cellOf)(column.show(item))}</td>`,
+      )}
+    </tr>
+    ${isOpen && details && html`<tr class="details-row" role="row"><td role="cell" colspan=${columns.length}>${details(item)}</td></tr>`}
   `;
 }
 

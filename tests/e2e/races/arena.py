@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import json
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -19,10 +20,11 @@ from app.cli.serve import served
 from app.simulator.script import Answer, ApiRequest, Reply
 from app.simulator.server import RecordedMessage, Simulator
 from tests.e2e.agents import CLAUDE, named
-from tests.e2e.office import Office, office
+from tests.e2e.office import AWAY, Office, office
 from tests.e2e.parking import idle_pid_files
 from tests.e2e.races.programs import Run, answer, marks, run_of
 from tests.e2e.stories import KEY, PROVIDER_KEY, the_settings
+from tests.e2e.test_one_command_with_several_processes import Command, a_command
 from tests.graph_files import graph_files
 
 _HEAD = """---
@@ -43,16 +45,22 @@ _PULSE_S = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """One server process, as far as one can tell from outside."""
+    """One server in this process, or a command with several of its own."""
 
-    services: Services
+    server: Services | Command
     http: httpx.AsyncClient
     directory: Path
+    """Of its data."""
 
     def run_folders(self) -> list[Path]:
         """What runs have left behind, besides the folders of idle processes."""
-        idle = {path.parent for path in idle_pid_files(self.services)}
-        return [path for path in self.directory.glob("data/runs/server-*/run-*") if path not in idle]
+        idle = {path.parent for each in self.services for path in idle_pid_files(each)}
+        return [path for path in self.directory.glob("runs/server-*/run-*") if path not in idle]
+
+    @property
+    def services(self) -> list[Services]:
+        """Those of a server in this process."""
+        return [] if isinstance(self.server, Command) else [self.server]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,9 @@ class Asked:
 class Arena:
     """Holds races one after the other."""
 
-    def __init__(self, database_url: str, agent: str) -> None:
+    def __init__(self, database_url: str, agent: str, mails: Path) -> None:
+        self.mails = mails
+        """Those sent by other processes."""
         self.database_url = database_url
         self.agent = agent
         self.simulator = Simulator(named(agent, self._answer), accepted_keys=frozenset({PROVIDER_KEY}))
@@ -80,6 +90,21 @@ class Arena:
         self._numbers = itertools.count(1)
         self._scripts: Mapping[str, Run] = {}
         self._chats: Mapping[str, str | None] = {}
+        self._logged = 0
+
+    @property
+    def sent(self) -> list[tuple[str, str]]:
+        """The mails of all races."""
+        away = self.mails.read_text().splitlines() if self.mails.exists() else []
+        return [*office().sent, *(tuple(json.loads(mail)) for mail in away)]
+
+    def logged(self) -> list[dict[str, Any]]:
+        """What commands have logged since this was asked."""
+        lines = [
+            line for door in self.doors if isinstance(door.server, Command) for line in door.server.lines()
+        ]
+        before, self._logged = self._logged, len(lines)
+        return lines[before:]
 
     def begin(self, runs: Mapping[str, Run], chats: Mapping[str, str | None]) -> None:
         """Forget the race before; these are the runs of the next, and their conversations."""
@@ -126,37 +151,62 @@ async def an_arena(
     directory: Path,
     database_url: str,
     *,
-    doors: int,
+    doors: int = 1,
+    processes: int = 1,
     redis_url: str | None = None,
     idle: int = 0,
     agent: str = CLAUDE,
 ) -> AsyncIterator[Arena]:
-    """Open the doors."""
-    arena = Arena(database_url, agent)
-    graphs = graph_files(directory, racer=_HEAD)["RUNTALLY_GRAPHS_DIR"]
+    """Open the doors; several processes are those of one command, behind one door.
+
+    Each server process keeps `idle` CLI processes.
+    """
+    arena = Arena(database_url, agent, directory / "mails")
+    chosen = {
+        "REDIS_URL": redis_url,
+        "RUNTALLY_TOOLS": "tests.e2e.office",
+        "RUNTALLY_MAX_CONCURRENT_RUNS": 3,
+        "RUNTALLY_IDLE_PROCESSES": idle,
+        **graph_files(directory, racer=_HEAD),
+    }
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(arena.simulator)
-        for number in range(doors):
-            home = directory / f"door-{number}"
-            chosen = the_settings(
-                home,
-                database_url,
-                arena.simulator.url,
-                REDIS_URL=redis_url,
-                RUNTALLY_TOOLS="tests.e2e.office",
-                RUNTALLY_GRAPHS_DIR=graphs,
-                RUNTALLY_MAX_CONCURRENT_RUNS=3,
-                RUNTALLY_IDLE_PROCESSES=idle,
-            )
-            sock = stack.enter_context(listen("127.0.0.1", 0))
-            services = await stack.enter_async_context(served(chosen, sock))
-            http = await stack.enter_async_context(_client(url_of(sock)))
-            arena.doors.append(Door(services, http, home))
+        opening = [_a_door(arena, directory / f"door-{number}", chosen) for number in range(doors)]
+        if processes > 1:
+            opening = [_processes(arena, directory / "processes", processes, chosen)]
+        for door in opening:
+            arena.doors.append(await stack.enter_async_context(door))
         pulse = asyncio.create_task(_beat(office()))
         stack.callback(pulse.cancel)
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: arena.unhandled.append(str(context)))
         yield arena
+
+
+@asynccontextmanager
+async def _a_door(arena: Arena, home: Path, settings: Mapping[str, Any]) -> AsyncIterator[Door]:
+    chosen = the_settings(home, arena.database_url, arena.simulator.url, **settings)
+    with listen("127.0.0.1", 0) as sock:
+        async with served(chosen, sock) as services, _client(url_of(sock)) as http:
+            yield Door(services, http, home / "data")
+
+
+@asynccontextmanager
+async def _processes(
+    arena: Arena, home: Path, count: int, settings: Mapping[str, Any]
+) -> AsyncIterator[Door]:
+    home.mkdir()  # noqa: ASYNC240 - before any race
+    variables = {name: str(value) for name, value in settings.items() if value is not None}
+    variables |= {
+        "DATABASE_URL": arena.database_url,
+        "ANTHROPIC_API_KEY": PROVIDER_KEY,
+        AWAY: str(arena.mails),
+    }
+    async with (
+        a_command(home, arena.simulator, count, agent=arena.agent, **variables) as command,
+        _client(str(command.http.base_url)) as http,
+    ):
+        yield Door(command, http, home)
 
 
 def _client(url: str) -> httpx.AsyncClient:

@@ -2,16 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, TypeAlias
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from structlog.testing import capture_logs
 
-from tests.e2e.agents import CLAUDE
-from tests.e2e.races.arena import Arena, an_arena
+from tests.e2e.races.arena import Arena
 from tests.e2e.races.programs import PROGRAMS, Program
 from tests.e2e.races.race import Race
 from tests.e2e.races.verdict import problems_of
@@ -20,25 +18,14 @@ Hold: TypeAlias = Callable[[Program], list[str]]
 
 
 @contextmanager
-def an_open_arena(
-    directory: Path,
-    database_url: str,
-    *,
-    doors: int,
-    redis_url: str | None = None,
-    idle: int = 0,
-    agent: str = CLAUDE,
-) -> Iterator[Hold]:
-    """Yield what holds one race and says what was wrong; each server keeps so many idle processes."""
+def an_open_arena(opening: AbstractAsyncContextManager[Arena]) -> Iterator[Hold]:
+    """Yield what holds one race and says what was wrong."""
     # Not the thread's loop: that belongs to whoever runs the tests.
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         stop = asyncio.Event()
 
         async def keep(ready: "asyncio.Future[Arena]") -> None:
             try:
-                opening = an_arena(
-                    directory, database_url, doors=doors, redis_url=redis_url, idle=idle, agent=agent
-                )
                 async with opening as arena:
                     ready.set_result(arena)
                     await stop.wait()
@@ -67,12 +54,16 @@ async def _held(arena: Arena, program: Program) -> list[str]:
     with capture_logs() as lines:
         await race.hold()
         problems = await problems_of(race)
-    return [*problems, *_errors(lines)]
+    return [*problems, *_errors([*lines, *arena.logged()])]
 
 
 def _errors(lines: Sequence[Any]) -> list[str]:
     """What an operator would be called for."""
-    return [f"logged {line}" for line in lines if line["log_level"] in {"error", "critical"}]
+    return [
+        f"logged {line}"
+        for line in lines
+        if line.get("log_level", line.get("level")) in {"error", "critical"}
+    ]
 
 
 def each_program(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from tests.e2e.office import office
 from tests.e2e.races.programs import Act
 from tests.e2e.races.race import Race
 
@@ -104,7 +103,7 @@ def _deeds(race: Race, run: Ended) -> Iterator[str]:
         if event["decision"] == "allow":
             args = event.get("args") or requests[event["requestId"]]["args"]
             allowed.append((args["to"], args["text"]))
-    done = [mail for mail in office().sent if mail[1].startswith(f"{run.run_id}/")]
+    done = [mail for mail in race.arena.sent if mail[1].startswith(f"{run.run_id}/")]
     freed = any(
         isinstance(each.act, Act) and (each.act.how, each.run_id) == ("bypassPermissions", run.run_id)
         for each in race.answers

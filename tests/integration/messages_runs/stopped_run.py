@@ -9,19 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
+from app import events
 from app.conversations.records import Conversation
-from app.events import (
-    AssistantFinal,
-    Interrupted,
-    PermissionRequest,
-    PermissionResolved,
-    Step,
-    TextDelta,
-    ToolCallResult,
-    ToolCallStart,
-    UsageReport,
-    UserMessageDelivered,
-)
 from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
 from app.executors.messages_api.executor import MessagesExecutor
@@ -143,7 +132,7 @@ class StoppedRun:
             self.hold.reached.set()
             await self.hold.until.wait()
         self.published.append(event)
-        if isinstance(event, PermissionRequest):
+        if isinstance(event, events.PermissionRequest):
             with suppress(PermissionDecided):
                 await self.control.approvals.decide(event.request_id, Decision("allow"))
         return len(self.published)
@@ -195,7 +184,7 @@ class StoppedRun:
         """Let the executor act on the request before the event goes on, as far as it can."""
         for _ in range(MOST_STEPS):
             await asyncio.sleep(0)
-            if task.done() or len(self.of(Interrupted)) > 1:
+            if task.done() or len(self.of(events.Interrupted)) > 1:
                 return
 
     async def _stop(self, task: asyncio.Task[None]) -> None:
@@ -277,17 +266,17 @@ def check(run: StoppedRun, sent: Sequence[RecordedMessage]) -> None:
     """What must be true of every run, wherever it was stopped."""
     _check_outcome(run)
     _check_receipts(run, sent)
-    started = [event.tool_call_id for event in run.of(ToolCallStart)]
+    started = [event.tool_call_id for event in run.of(events.ToolCallStart)]
     assert len(set(started)) == len(started), "a call was started twice"
-    ended = [event.tool_call_id for event in run.of(ToolCallResult)]
+    ended = [event.tool_call_id for event in run.of(events.ToolCallResult)]
     if run.action == "shutdown":
         assert set(ended) <= set(started), "a result without a call"
     else:
         assert sorted(ended) == sorted(started), f"calls {started}, results {ended}"
-    requested = {event.request_id for event in run.of(PermissionRequest)}
-    resolved = [event.request_id for event in run.of(PermissionResolved)]
+    requested = {event.request_id for event in run.of(events.PermissionRequest)}
+    resolved = [event.request_id for event in run.of(events.PermissionResolved)]
     assert sorted(resolved) == sorted(requested), "a request for approval was not resolved once"
-    states = [event.state for event in run.of(Interrupted)]
+    states = [event.state for event in run.of(events.Interrupted)]
     assert states in ([], ["requested", "acknowledged", "stopped"]), states
 
 
@@ -297,24 +286,24 @@ def _check_outcome(run: StoppedRun) -> None:
         "deadline": ("timeout", "timeout"),
         "shutdown": "cancelled",
     }
-    finals = run.of(AssistantFinal)
+    finals = run.of(events.AssistantFinal)
     wanted = expected.get(run.action)
     if run.outcome is None and wanted is not None:
         # It was over when it was stopped.
-        steps = [n for n, event in enumerate(run.published) if isinstance(event, Step)]
+        steps = [n for n, event in enumerate(run.published) if isinstance(event, events.Step)]
         assert run.boundary is not None
         assert run.boundary.reply is None
         assert run.boundary.event > steps[-1], "the stop had no effect"
     else:
         assert run.outcome == wanted, run.outcome
     assert len(finals) == (run.outcome is None)
-    delivered = [event.message_id for event in run.of(UserMessageDelivered)]
+    delivered = [event.message_id for event in run.of(events.UserMessageDelivered)]
     assert len(set(delivered)) == len(delivered), "a message was delivered twice"
 
 
 def _check_receipts(run: StoppedRun, sent: Sequence[RecordedMessage]) -> None:
-    facts = {report.fact.message_id: report.fact for report in run.of(UsageReport)}
-    assert len(facts) == len(run.of(UsageReport)), "reported twice"
+    facts = {report.fact.message_id: report.fact for report in run.of(events.UsageReport)}
+    assert len(facts) == len(run.of(events.UsageReport)), "reported twice"
     answered = [answer for answer in run.replied if isinstance(answer, Reply)]
     assert len(facts) == len(answered), f"{len(answered)} messages, receipts of {sorted(facts)}"
     by_id = {message.message_id: message for message in sent}
@@ -322,22 +311,22 @@ def _check_receipts(run: StoppedRun, sent: Sequence[RecordedMessage]) -> None:
         message = by_id.get(message_id)
         if message is not None and fact.basis == "final":
             assert fact.usage == token_usage(message.final_usage or {}), "other numbers than the wire"
-    shown = {event.message_id for event in run.of(TextDelta)}
+    shown = {event.message_id for event in run.of(events.TextDelta)}
     assert shown <= facts.keys(), "shown and not billed"
     finals = [fact for fact in facts.values() if fact.basis == "final" and fact.origin == "assistant"]
-    assert len(run.of(Step)) <= len(finals), "a step whose message is not complete"
+    assert len(run.of(events.Step)) <= len(finals), "a step whose message is not complete"
 
 
 def history_of(run: StoppedRun) -> list[Message]:
     """The conversation as a chat client knows it, which has what the run published."""
     turns: list[tuple[str, str]] = [("user", run.question)]
     for event in run.published:
-        if isinstance(event, TextDelta):
+        if isinstance(event, events.TextDelta):
             role, text = turns[-1]
             if role == "assistant":
                 turns[-1] = (role, text + event.delta)
             else:
                 turns.append(("assistant", event.delta))
-        elif isinstance(event, UserMessageDelivered):
+        elif isinstance(event, events.UserMessageDelivered):
             turns.append(("user", event.content))
     return [Message.of(role=role, content=text) for role, text in turns]

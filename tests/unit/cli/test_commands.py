@@ -124,3 +124,21 @@ structlog.get_logger().warning("something.happened")
     assert done.stdout.startswith("runtally ")
     assert "something.happened" not in done.stdout
     assert "something.happened" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "libraries"),
+    [
+        ("app.cli.main", ("sqlalchemy", "mcp", "fastapi")),
+        ("app.graphs.catalog", ("mcp", "mcp_types")),
+        ("app.bootstrap.services", ("alembic", "mako", "reportlab", "temporalio", "anthropic")),
+    ],
+)
+def test_libraries_that_few_processes_need_are_not_imported(module: str, libraries: tuple[str, ...]) -> None:
+    program = f"import {module}, sys; print([name for name in sys.argv[1:] if name in sys.modules])"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, *libraries], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "[]"

@@ -42,6 +42,7 @@ from app.http.openai.mapper import CompletionMapper
 from app.http.streaming.encoder import Encoder
 from app.requests.outcome import FileChange
 from app.requests.wire_models import WireModel
+from app.runs.events.codec import joined
 from app.streams.port import LogEntry
 from tests.unit.http.events import (
     ANSWERED,
@@ -152,3 +153,31 @@ def test_every_wire_has_the_use_of_the_context_where_it_is_known(wire: str) -> N
     assert b'"contextUsed":4711' in with_context
     assert b'"contextWindow":200000' in with_context
     assert b"context" not in encoded(wire, [STARTED, answer, DONE])
+
+
+def test_texts_that_are_read_at_once_are_the_same_events_of_a_session_and_result_of_a_call() -> None:
+    thought = [ThinkingDelta(message_id="m", delta=delta) for delta in ("H", "m", ".")]
+    said = [TextDelta(message_id="m", delta=delta) for delta in ("It ", "is ", "noon.")]
+    others = [TextDelta(message_id="n", delta=delta) for delta in ("And ", "it ", "rains.")]
+    entries = [
+        each._replace(at=each.position * 1000)
+        for each in entries_of(STARTED, *thought, *said, CALL, RESULT, *others, DONE)
+    ]
+    for whole in (entries, entries[:-1], entries[:-2]):
+        read = joined(whole, apart=6)
+
+        assert len(read) < len(whole)
+        assert of_session(read) == of_session(whole)
+        assert of_call(read) == of_call(whole)
+
+
+def of_session(entries: Sequence[LogEntry]) -> list[Any]:
+    mapper = SessionMapper("r-1", "What?")
+    return [event for entry in entries for event in mapper.map(entry)]
+
+
+def of_call(entries: Sequence[LogEntry]) -> tuple[str, str, Any]:
+    mapper = CallMapper()
+    for entry in entries:
+        list(mapper.map(entry))
+    return mapper.text, mapper.shown, mapper.done

@@ -4,16 +4,7 @@ from typing import Any
 import pytest
 
 from app.graphs.spec import GraphSpec
-from app.requests.client_tools import (
-    MOST_CLIENT_TOOLS,
-    MOST_DESCRIBED,
-    MOST_SCHEMA_BYTES,
-    client_tool_id,
-    client_tools_within_limits,
-    is_client_tool,
-    is_longer,
-    shown_name,
-)
+from app.requests import client_tools
 from runtally.tools import tool as tools
 
 
@@ -22,7 +13,7 @@ def described(name: str = "pick", **fields: Any) -> dict[str, Any]:
 
 
 def large(name: str) -> dict[str, Any]:
-    return described(name, inputSchema={"title": "x" * (MOST_SCHEMA_BYTES // 2)})
+    return described(name, inputSchema={"title": "x" * (client_tools.MOST_SCHEMA_BYTES // 2)})
 
 
 @pytest.mark.parametrize(
@@ -35,26 +26,28 @@ def large(name: str) -> dict[str, Any]:
         ([None, 1, "x", [], {}], []),
         ([described(description="x" * 4_097), described("b")], ["b"]),
         ([large("a"), large("b"), described("c")], ["a", "c"]),
-        ([described(f"t{n}") for n in range(100)], [f"t{n}" for n in range(MOST_CLIENT_TOOLS)]),
+        ([described(f"t{n}") for n in range(100)], [f"t{n}" for n in range(client_tools.MOST_CLIENT_TOOLS)]),
     ],
 )
 def test_what_other_clients_describe_is_taken_as_far_as_it_is_valid(
     posted: list[Any], names: list[str]
 ) -> None:
-    assert [tool.name for tool in client_tools_within_limits(posted)] == names
+    assert [tool.name for tool in client_tools.client_tools_within_limits(posted)] == names
 
 
 def test_no_more_tools_are_read_than_anybody_uses() -> None:
     unusable = iter([None] * 100_000)
     usable = iter([described(f"t{n}") for n in range(100_000)])
-    too_large = iter([described(f"t{n}", inputSchema={"x": "y" * MOST_SCHEMA_BYTES}) for n in range(1_000)])
+    too_large = iter(
+        [described(f"t{n}", inputSchema={"x": "y" * client_tools.MOST_SCHEMA_BYTES}) for n in range(1_000)]
+    )
 
-    found = [client_tools_within_limits(each) for each in (unusable, usable, too_large)]
+    found = [client_tools.client_tools_within_limits(each) for each in (unusable, usable, too_large)]
 
-    assert [len(each) for each in found] == [0, MOST_CLIENT_TOOLS, 0]
+    assert [len(each) for each in found] == [0, client_tools.MOST_CLIENT_TOOLS, 0]
     left = [sum(1 for _ in each) for each in (unusable, usable, too_large)]
-    assert left[0] == 100_000 - MOST_DESCRIBED
-    assert left[1] >= 100_000 - MOST_CLIENT_TOOLS - 1
+    assert left[0] == 100_000 - client_tools.MOST_DESCRIBED
+    assert left[1] >= 100_000 - client_tools.MOST_CLIENT_TOOLS - 1
     assert left[2] > 990
 
 
@@ -70,19 +63,19 @@ def test_no_more_tools_are_read_than_anybody_uses() -> None:
     ],
 )
 def test_a_long_value_is_recognized_before_it_is_written(value: Any, *, longer: bool) -> None:
-    assert is_longer(value, than=25) is longer
+    assert client_tools.is_longer(value, than=25) is longer
     assert len(json.dumps(value)) > 25 or not longer
 
 
 @pytest.mark.parametrize("name", ["core__get_current_time", "client-x", "a" * 64, "-", "__"])
 def test_no_client_tool_has_the_id_of_another_tool(name: str) -> None:
-    tool_id = client_tool_id(name)
+    tool_id = client_tools.client_tool_id(name)
 
-    assert is_client_tool(tool_id)
-    assert shown_name(tool_id) == name
+    assert client_tools.is_client_tool(tool_id)
+    assert client_tools.shown_name(tool_id) == name
     assert not tools._ID.fullmatch(tool_id)
-    assert not is_client_tool("core__get_current_time")
-    assert shown_name("core__get_current_time") == "core__get_current_time"
+    assert not client_tools.is_client_tool("core__get_current_time")
+    assert client_tools.shown_name("core__get_current_time") == "core__get_current_time"
 
 
 @pytest.mark.parametrize(

@@ -7,28 +7,17 @@ from contextlib import aclosing
 
 import pytest
 
-from app.events import Done, TextDelta
-from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests.outcome import FinalUsage
+from app.events import Done
 from app.streams.memory import DELETED_RUNS_REMEMBERED, MemoryEventLog
 from app.streams.run_buffer import BATCH, RunLogClosed
 from tests.bystander import a_bystander
+from tests.contracts.event_logs import DONE, a_run, a_word
 from tests.entries import AnyTime
 from tests.patience import PATIENCE_S
 
-DONE = Done(usage=FinalUsage(), finish_reason="stop")
-
-
-def a_run() -> RunKey:
-    return RunKey(AccountId(new_uuid()), RunId("run"))
-
-
-def a_word() -> TextDelta:
-    return TextDelta(message_id="msg_1", delta="word")
-
 
 async def test_a_deleted_run_leaves_nothing_behind() -> None:
-    log, run, event = MemoryEventLog(), a_run(), a_word()
+    log, run, event = MemoryEventLog(), a_run(), a_word("word")
     trace = weakref.ref(event)
     await log.append(run, event)
     await log.append(run, DONE)
@@ -41,7 +30,7 @@ async def test_a_deleted_run_leaves_nothing_behind() -> None:
 
 
 async def test_the_last_reader_of_a_deleted_run_frees_it() -> None:
-    log, run, event = MemoryEventLog(), a_run(), a_word()
+    log, run, event = MemoryEventLog(), a_run(), a_word("word")
     trace = weakref.ref(event)
     await log.append(run, event)
     async with aclosing(log.follow(run)) as batches:
@@ -89,11 +78,11 @@ async def test_only_the_latest_deleted_runs_are_remembered() -> None:
 
 async def test_a_writer_and_a_reader_that_never_wait_let_other_tasks_run() -> None:
     log, run = MemoryEventLog(), a_run()
-    await log.append(run, a_word())
+    await log.append(run, a_word("word"))
     async with a_bystander() as bystander, aclosing(log.follow(run)) as batches:
         async for batch in batches:
             if batch[-1].position < 500:
-                await log.append(run, a_word())
+                await log.append(run, a_word("word"))
             elif not isinstance(batch[-1].event, Done):
                 await log.append(run, DONE)
     assert bystander.turns >= 500
@@ -105,7 +94,7 @@ async def test_a_writer_never_waits() -> None:
         waiting = asyncio.ensure_future(anext(batches))
         await asyncio.sleep(0)
         for position in range(1, 1001):
-            append = log.append(run, a_word())
+            append = log.append(run, a_word("word"))
             with pytest.raises(StopIteration) as done:
                 append.send(None)
             assert done.value.value == position

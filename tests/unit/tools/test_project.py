@@ -100,7 +100,7 @@ def test_a_project_takes_no_module_of_others(project: Path) -> None:
 
 
 def test_the_example_of_the_documentation_is_a_tool(project: Path) -> None:
-    document = Path(__file__).parents[3] / "docs" / "GRAPHS.md"
+    document = Path(__file__).parents[3] / "docs" / "TOOLS.md"
     example, *_ = re.findall(r"^```python\n(.*?)^```$", document.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     (project / "planted_example.py").write_text(example)
 

@@ -8,7 +8,7 @@ from app.billing.credit.expiry.records import GrantRests
 from app.billing.credit.records import CreditBalance
 from app.billing.credit.repository import find_balance, lock_balance
 from app.ids import AccountId
-from app.platform.background import forever
+from app.platform.background import AFTER_START_S, forever
 from app.platform.clock.clock import Clock
 from app.platform.db import Database, Reader, Transaction
 
@@ -24,7 +24,7 @@ class CreditExpiry:
 
     async def watch(self) -> None:
         """Look for grants that have expired until cancelled."""
-        await forever(self.sweep, _EVERY_S, name="expiry of credit")
+        await forever(self.sweep, _EVERY_S, name="expiry of credit", first_after_s=AFTER_START_S)
 
     async def sweep(self) -> None:
         """Enter what has expired."""

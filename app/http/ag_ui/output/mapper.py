@@ -5,7 +5,7 @@ The rules on what must be open or closed are those of `verifyEvents` in @ag-ui/c
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from ag_ui import core
 from pydantic import JsonValue
@@ -18,6 +18,16 @@ from app.http.ag_ui.output.message_builder import MessageBuilder
 from app.http.ag_ui.output.run_end import ERROR_MESSAGES, run_result, token_usage
 from app.requests.outcome import ErrorCode
 from app.streams.port import LogEntry
+
+_Custom: TypeAlias = (
+    events.Queued
+    | events.Status
+    | events.RunWarning
+    | events.Interrupted
+    | events.Citation
+    | events.FilesChanged
+    | events.BudgetReached
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,17 +173,11 @@ class AgUiEventMapper:
 
     def _custom(
         self,
-        event: events.Queued
-        | events.Status
-        | events.RunWarning
-        | events.Interrupted
-        | events.BudgetReached
+        event: _Custom
         | events.PermissionResolved
         | events.QuestionResolved
         | events.RunStarted
-        | events.MessageDiscarded
-        | events.Citation
-        | events.FilesChanged,
+        | events.MessageDiscarded,
     ) -> Iterator[core.BaseEvent]:
         """Events without an AG-UI counterpart: CUSTOM, with the name and fields of the native wire."""
         if isinstance(event, events.RunStarted):
@@ -187,16 +191,7 @@ class AgUiEventMapper:
             self._pending.pop(event.request_id, None)
         elif isinstance(event, events.MessageDiscarded):
             yield from self._builder(event.parent_tool_call_id).close()
-        elif not isinstance(
-            event,
-            events.Queued
-            | events.Status
-            | events.RunWarning
-            | events.Interrupted
-            | events.Citation
-            | events.FilesChanged
-            | events.BudgetReached,
-        ):
+        elif not isinstance(event, _Custom):
             assert_never(event)
         value = event.model_dump(mode="json", by_alias=True, exclude={"type", "parent_tool_call_id"})
         yield core.CustomEvent(name=event.type, value=value, subagent_run_id=event.parent_tool_call_id)

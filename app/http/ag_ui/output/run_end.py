@@ -22,7 +22,7 @@ ERROR_MESSAGES: Final[dict[ErrorCode, str]] = {
     "length": "The answer is longer than a message of the model may be.",
     "context": "The prompt and the answer are longer than the context of the model.",
     "tool_server_unavailable": "A tool server that the run needs is unavailable; try again later.",
-    "database_unavailable": "The database is unavailable; try again later.",
+    "database_unavailable": "The database or the storage of contents is unavailable; try again later.",
 }
 
 

@@ -12,6 +12,9 @@ from app.http.api.guide.pages import GuidePage, guide_pages
 
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
 _OUTSIDE: Final = re.compile(r"https?://", re.IGNORECASE)
+_PICTURE: Final = re.compile(r"(?:\.\./)+app/web/(pictures/.+)")
+_NOT_SHIPPED: Final = re.compile(r"^!\[[^]]*\]\((?!(?:\.\./)+app/web/pictures/).*\)$", re.MULTILINE)
+"""Clients install the wheel as well, which has to be small: it has the pictures of the tutorials only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class RenderedPage:
 
 def render(page: GuidePage, root: str) -> RenderedPage:
     """Render a page; `root` leads from it to the root of the server."""
-    tokens = _MARKDOWN.parse(page.text)
+    tokens = _MARKDOWN.parse(_NOT_SHIPPED.sub("", page.text))
     sections = [Section("", 1, page.title)]
     for index, token in enumerate(tokens):
         if token.type == "heading_open":
@@ -71,8 +74,7 @@ def _lead(children: Sequence[Token], page: GuidePage, root: str) -> None:
             is_link = leads[-1] if token.type == "link_open" else leads.pop()
             token.tag = "a" if is_link else "span"
         elif token.type == "image":
-            # Pictures are in no wheel.
-            token.type, token.content = "text", token.content
+            token.attrs["src"] = _PICTURE.sub(rf"{root}assets/\1", str(token.attrs["src"]))
 
 
 def _address(href: str, page: GuidePage, root: str) -> str | None:

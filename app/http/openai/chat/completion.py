@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.http.openai.answer import NOTHING, AnswerOptions, Received, RunAnswer
+from app.http.openai.answer import NOTHING, AnswerOptions, Citations, Received, RunAnswer, in_chat
 from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.streaming.discarded_entries import discarded_in, not_discarded
 from app.runs.generate import FAILURES
@@ -47,10 +47,23 @@ class WholeCompletion(RunAnswer):
         deltas = [delta for position, delta in added if position > self._received.position] + self._ending
         calls = [call for delta in deltas for call in delta.get("tool_calls", ())]
         reasoning = "".join(delta.get("reasoning_content", "") for delta in deltas)
+        texts: list[str] = []
+        cited = Citations()
+        for delta in deltas:
+            text = delta.get("content", "")
+            if text := text if texts else text.lstrip():
+                texts.append(text)
+            for page in delta.get("annotations", ()):
+                cited.cite(page, sum(map(len, texts)))
+        content = "".join(texts).strip()
+        # After blanks that are left out.
+        for each in cited:
+            each["end_index"] = min(each["end_index"], len(content))
         return {
             "role": "assistant",
-            "content": "".join(delta.get("content", "") for delta in deltas).strip() or None,
+            "content": content or None,
             "refusal": None,
+            **({"annotations": [in_chat(each) for each in cited]} if cited else {}),
             **({"reasoning_content": reasoning} if reasoning else {}),
             **({"tool_calls": calls} if calls else {}),
         }

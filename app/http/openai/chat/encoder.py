@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from app.http.openai.answer import NOTHING, AnswerOptions, Received, RunAnswer
+from app.http.openai.answer import NOTHING, AnswerOptions, Citations, Received, RunAnswer, in_chat
 from app.http.openai.errors import error_json
 from app.http.openai.mapper import Delta
 from app.http.streaming.encoder import DONE_FRAME, json_frame
@@ -18,7 +18,8 @@ class ChunkEncoder(RunAnswer):
         super().__init__(run_id, options, received)
         self._calls = 0
         self._has_begun = False
-        self._has_text = False
+        self._length = 0
+        self._cited = Citations()
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The chunks of these entries."""
@@ -29,7 +30,7 @@ class ChunkEncoder(RunAnswer):
         return "".join([*map(self._chunk, self._at_pause()), *self._finish()]).encode("ascii")
 
     def _frames(self, entry: LogEntry) -> Iterator[str]:
-        yield from map(self._chunk, self._new(entry))
+        yield from map(self._chunk, self._shown(self._new(entry)))
         if not self.ended:
             return
         if (failure := self._failure) is not None:
@@ -39,19 +40,31 @@ class ChunkEncoder(RunAnswer):
         else:
             yield from self._finish()
 
+    def _shown(self, deltas: Sequence[Delta]) -> Iterator[Delta]:
+        """These, without citations: their places in the text so far are noted."""
+        for delta in deltas:
+            for page in (pages := delta.get("annotations", ())):
+                self._cited.cite(page, self._length)
+            if not pages:
+                yield delta
+
     def _chunk(self, delta: Delta) -> str:
         if (calls := delta.get("tool_calls")) is not None:
             delta = {**delta, "tool_calls": [{"index": self._calls, **calls[0]}]}
             self._calls += 1
-        if "content" in delta and not self._has_text:
+        if "content" in delta and not self._length:
             # What separates it from the text of an earlier response.
-            self._has_text, delta = True, {**delta, "content": delta["content"].lstrip("\n")}
+            delta = {**delta, "content": delta["content"].lstrip("\n")}
+        self._length += len(delta.get("content", ""))
         if not self._has_begun:
             self._has_begun = True
             delta = {"role": "assistant", "content": "", **delta}
         return self._frame([{"index": 0, "delta": delta, "finish_reason": None}])
 
     def _finish(self) -> Iterator[str]:
+        if self._cited:
+            # Of several lists in a stream official clients keep the last one, or fail.
+            yield self._chunk({"annotations": [in_chat(each) for each in self._cited]})
         yield self._frame([{"index": 0, "delta": {}, "finish_reason": self._reason}])
         if self._options.has_usage and self._usage is not None:
             yield self._frame([], usage=self._usage)

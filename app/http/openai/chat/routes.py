@@ -82,7 +82,7 @@ async def _start(
     services: Services, caller: Principal, graph: GraphSpec, body: ChatCompletionRequest, posting: Posting
 ) -> RunRecord:
     body.require_answerable(graph)
-    tools, schemas = await services.client_tools.usable(caller, graph.id, body.described_tools)
+    tools, schemas = await services.client_tools.usable(caller, body.described_tools)
     message_in = partial(body.chat_message, tools=tools, rules=services.attachments, schemas=schemas)
     opening = body.opening(caller)
     return await services.stateless_chats.start(caller, opening, message_in, body.last_answer, **posting)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from app import events
-from app.http.openai.answer import NOTHING, AnswerOptions, Received, RunAnswer, token_usage
+from app.http.openai.answer import NOTHING, AnswerOptions, Citations, Received, RunAnswer, token_usage
 from app.http.openai.mapper import Delta
 from app.http.openai.responses.ids import ResponseName
 from app.http.streaming.discarded_entries import discarded_in, not_discarded
@@ -47,10 +47,13 @@ class ResponseEncoder(RunAnswer):
         """The item that is being written: a message or reasoning."""
         self._text: list[str] = []
         """That of it."""
+        self._cited = Citations()
         self._asked: set[str] = set()
         """What has begun to wait in this response."""
         self._asked_at = 0
         """Where the last of that was."""
+        self._completed_s = 0
+        """When the last of that was, or the end of the run."""
         self._is_over = False
         self.next_after: int | None = None
         """The position after which the next response to the same run begins, once this one was answered."""
@@ -109,6 +112,7 @@ class ResponseEncoder(RunAnswer):
         usage = None if done is None else token_usage(done, "input", "output")
         return {
             **self._head(status),
+            "completed_at": (self._completed_s or None) if status == "completed" else None,
             "error": error,
             "incomplete_details": details,
             "output": self._output,
@@ -157,6 +161,7 @@ class ResponseEncoder(RunAnswer):
         for delta in deltas:
             yield from self._added(delta)
         if self._mapper.done is not None:
+            self._completed_s = entry.at // 1000
             yield from self._begin()
             yield from self._finish()
 
@@ -169,7 +174,7 @@ class ResponseEncoder(RunAnswer):
             case _:
                 return
         self._asked.add(name)
-        self._asked_at = entry.position
+        self._asked_at, self._completed_s = entry.position, entry.at // 1000
 
     def _is_answer(self, entry: LogEntry) -> bool:
         """Whether the client has to ask for what follows, which answers what has waited."""
@@ -211,6 +216,9 @@ class ResponseEncoder(RunAnswer):
             yield from self._written("reasoning", text)
         if text := delta.get("content"):
             yield from self._written("message", text)
+        if self._open.get("type") == "message":
+            for page in delta.get("annotations", ()):
+                yield from self._annotated(page)
 
     def _written(self, kind: str, text: str) -> Iterator[str]:
         """More text of the item of this type that is open, or of a new one."""
@@ -225,9 +233,15 @@ class ResponseEncoder(RunAnswer):
         else:
             yield self._of_part("response.reasoning_summary_text.delta", delta=text)
 
+    def _annotated(self, page: dict[str, Any]) -> Iterator[str]:
+        number = len(self._cited)
+        if (cited := self._cited.cite(page, sum(map(len, self._text)))) is not None:
+            kind = "response.output_text.annotation.added"
+            yield self._of_part(kind, annotation_index=number, annotation=cited)
+
     def _opened(self, kind: str) -> Iterator[str]:
         name = self.name.id_of("msg" if kind == "message" else "rs", len(self._output))
-        self._open, self._text = {"id": name, "type": kind}, []
+        self._open, self._text, self._cited = {"id": name, "type": kind}, [], Citations()
         yield self._of_item("added", _item(self._open, None))
         if kind == "message":
             yield self._of_part("response.content_part.added", part=output_text(""))
@@ -241,12 +255,12 @@ class ResponseEncoder(RunAnswer):
         text = "".join(self._text)
         if item["type"] == "message":
             yield self._of_part("response.output_text.done", text=text, logprobs=[])
-            yield self._of_part("response.content_part.done", part=output_text(text))
+            yield self._of_part("response.content_part.done", part=output_text(text, self._cited))
         else:
             yield self._of_part("response.reasoning_summary_text.done", text=text)
             yield self._of_part("response.reasoning_summary_part.done", part=_summary(text))
         self._open = {}
-        yield self._done(_item(item, text))
+        yield self._done(_item(item, text, self._cited))
 
     def _call(self, call: dict[str, Any]) -> Iterator[str]:
         yield from self._close()
@@ -309,6 +323,10 @@ class WholeResponse(ResponseEncoder):
         self._entries += entries
         return b""
 
+    def _frame(self, kind: str, **fields: Any) -> str:  # noqa: ARG002 - those of a stream
+        """No stream."""
+        return ""
+
     def encode_so_far(self, entries: Sequence[LogEntry]) -> None:
         """Keep all entries of the run so far; if it waits, the response is complete."""
         self.encode(entries)
@@ -330,17 +348,17 @@ class WholeResponse(ResponseEncoder):
             raise FAILURES[self._failure](run_id=self._mapper.run_id)
 
 
-def _item(known: dict[str, Any], text: str | None) -> dict[str, Any]:
+def _item(known: dict[str, Any], text: str | None, cited: Sequence[Delta] = ()) -> dict[str, Any]:
     """A message or reasoning as clients have it; None: its text is yet to come."""
     item = {**known, "status": "in_progress" if text is None else "completed"}
     if known["type"] == "reasoning":
         return {**item, "summary": [] if text is None else [_summary(text)]}
-    return {**item, "role": "assistant", "content": [] if text is None else [output_text(text)]}
+    return {**item, "role": "assistant", "content": [] if text is None else [output_text(text, cited)]}
 
 
-def output_text(text: str) -> dict[str, Any]:
+def output_text(text: str, cited: Sequence[Delta] = ()) -> dict[str, Any]:
     """The only part of a message of the model."""
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    return {"type": "output_text", "text": text, "annotations": list(cited), "logprobs": []}
 
 
 def _summary(text: str) -> dict[str, Any]:

@@ -161,7 +161,7 @@ async def _so_far(
 ) -> dict[str, Any]:
     record = await services.runs.get_with_contents(record.key)
     whole = WholeResponse(record, options, received)
-    whole.encode_so_far(await services.runs.events(record.key))
+    whole.encode_so_far(await services.runs.events(record.key, apart=received.position))
     return whole.content
 
 

@@ -39,7 +39,7 @@ async def start_response(
 ) -> RunRecord:
     """Start the run that answers the last message, in the conversation that is named or found."""
     body.require_answerable(graph)
-    tools, schemas = await services.client_tools.usable(caller, graph.id, body.described_tools)
+    tools, schemas = await services.client_tools.usable(caller, body.described_tools)
     known: dict[str, Any] = {"tools": tools, "rules": services.attachments, "schemas": schemas}
     chats = services.stateless_chats
     if body.previous is not None:

@@ -34,6 +34,7 @@ export function Chart({ amounts, budget, marked, whole, labelFor }) {
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
   const [pointed, point] = useState(/** @type {Pointed | null} */ (null));
   const [dark, setDark] = useState(DARK.matches);
+  const [problem, setProblem] = useState("");
 
   useEffect(() => {
     const changed = () => setDark(DARK.matches);
@@ -47,11 +48,14 @@ export function Chart({ amounts, budget, marked, whole, labelFor }) {
     let plot;
     let isCurrent = true;
     const watch = new ResizeObserver(() => plot?.setSize({ width: room.clientWidth, height: HEIGHT }));
-    import("../../vendor/uplot.js").then(({ default: Plot }) => {
-      if (!isCurrent) return;
-      plot = new Plot(options(Plot, room, { amounts, budget, marked, whole }, point), stacked(amounts), room);
-      watch.observe(room);
-    });
+    import("../../vendor/uplot.js").then(
+      ({ default: Plot }) => {
+        if (!isCurrent) return;
+        plot = new Plot(options(Plot, room, { amounts, budget, marked, whole }, point), stacked(amounts), room);
+        watch.observe(room);
+      },
+      () => setProblem("The chart cannot be loaded. Its numbers are in the table below; reload the page to draw it."),
+    );
     return () => {
       isCurrent = false;
       watch.disconnect();
@@ -61,7 +65,8 @@ export function Chart({ amounts, budget, marked, whole, labelFor }) {
 
   return html`
     <div class="chart">
-      <div ref=${place} class="chart-place" role="img" aria-label=${summary(amounts, labelFor)}></div>
+      ${problem && html`<p class="notice notice-warn" role="alert">${problem}</p>`}
+      <div hidden=${problem !== ""} ref=${place} class="chart-place" role="img" aria-label=${summary(amounts, labelFor)}></div>
       ${
         pointed !== null &&
         pointed.index < amounts.moments.length &&

@@ -1,5 +1,7 @@
 // Which processes have executed a run, for operators.
 
+/** @import { Column } from "../../parts/table.js" */
+
 import { apiPath } from "../../api.js";
 import { html } from "../../html.js";
 import { formatTime } from "../../parts/format.js";
@@ -11,24 +13,19 @@ import { idOf, Table } from "../../parts/table.js";
 /** @param {{run: Schemas["RunResponse"]}} props */
 export function Attempts({ run }) {
   const fleet = useRequests([apiPath("/v1/fleet/runs/{runId}", { runId: run.runId })], null);
+  /** @type {Column<Attempt>[]} */
+  const columns = [
+    { label: "Attempt", show: ({ attempt }) => attempt + 1 },
+    { label: "Process", show: ({ processId }) => (processId ? idOf(processId) : "not known") },
+    { label: "Ended", show: (attempt) => endOf(attempt, run) },
+  ];
   return html`
     <section class="card" aria-labelledby="attempts-title">
       <h2 id="attempts-title">Attempts and their processes</h2>
       ${loaded(fleet, {
         what: "the attempts of this run",
-        show: ([{ attempts }]) => html`<${Table}
-          caption="Attempts, the first one first"
-          rowKey="attempt"
-          items=${attempts}
-          columns=${[
-            { label: "Attempt", show: (/** @type {Attempt} */ { attempt }) => attempt + 1 },
-            {
-              label: "Process",
-              show: (/** @type {Attempt} */ { processId }) => (processId ? idOf(processId) : "not known"),
-            },
-            { label: "Ended", show: (/** @type {Attempt} */ attempt) => endOf(attempt, run) },
-          ]}
-        />`,
+        show: ([{ attempts }]) =>
+          html`<${Table} caption="Attempts, the first one first" rowKey="attempt" items=${attempts} columns=${columns} />`,
       })}
     </section>
   `;

@@ -5,8 +5,8 @@
 
 import { html, useState } from "../../html.js";
 import { t } from "../../languages.js";
+import { copied } from "../../parts/clipboard.js";
 import { dollars } from "../cost.js";
-import { copied } from "./copy.js";
 import { Details } from "./details.js";
 import { NoteForm, Thumbs } from "./feedback.js";
 import { Icon } from "./icon.js";

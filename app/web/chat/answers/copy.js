@@ -1,6 +1,7 @@
 // Buttons that copy a text.
 
 import { t } from "../../languages.js";
+import { copied } from "../../parts/clipboard.js";
 
 const SHOWN_MS = 2000;
 
@@ -33,17 +34,4 @@ export function smallButton(label, name) {
 function setLabel(button, label, name) {
   button.textContent = label;
   button.setAttribute("aria-label", name);
-}
-
-/**
- * Copy a text; false if the browser does not allow it.
- * @param {string} text
- */
-export async function copied(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

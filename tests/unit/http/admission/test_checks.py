@@ -1,12 +1,18 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Semaphore
+from typing import Any, TypeAlias
 
-from fastapi import APIRouter
+import pytest
+from fastapi import APIRouter, Request, Response
 
 from app.http.admission.checks import SMALL_BODY_BYTES, TEXT_BODY_BYTES, CheckedRoute, literal_paths
 from app.http.anthropic.telemetry_routes import MAX_BYTES
 from app.http.app import documented_app
-from app.http.response_model import ResponseModel
 from app.http.routers import ROUTERS
+from tests.patience import PATIENCE_S
+
+Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 
 PASSED_ON_PATHS = {"/anthropic/v1/messages", "/anthropic/v1/messages/count_tokens"}
 """Their bodies go to the provider as they are."""
@@ -123,16 +129,33 @@ def test_an_operation_has_the_name_of_its_function_and_errors_are_problems() -> 
     assert chat.responses["4XX"]["model"].__name__ == "OpenAiError"
 
 
-def test_the_form_of_a_response_is_built_when_it_is_first_sent() -> None:
-    class Shown(ResponseModel):
-        name: str
+def test_a_route_is_prepared_once_when_it_is_first_asked_for() -> None:
+    asked, prepared = Semaphore(0), list[str]()
 
-    async def show() -> Shown:
-        return Shown(name="one")
+    class Route(CheckedRoute):
+        def __getattr__(self, name: str) -> Any:
+            asked.release()
+            return super().__getattr__(name)
 
-    router = APIRouter(route_class=CheckedRoute)
-    router.add_api_route("/shown", show)
-    assert not Shown.__pydantic_complete__
+        def get_route_handler(self) -> Handler:
+            prepared.append(self.path)
+            assert router.routes, "it is declared"
+            assert all(asked.acquire(timeout=PATIENCE_S) for _ in range(2)), "both threads ask for it"
+            return super().get_route_handler()
 
-    assert Shown(name="one").model_dump() == {"name": "one"}
-    assert Shown.__pydantic_complete__
+    async def show(name: str) -> None:
+        """Show one."""
+
+    router = APIRouter(route_class=Route)
+    router.add_api_route("/shown/{name}", show)
+    (route,) = router.routes
+    assert isinstance(route, Route)
+    assert literal_paths([route]) == frozenset()
+    assert prepared == []
+
+    with ThreadPoolExecutor(2) as threads:
+        apps = set(threads.map(lambda _: route.app, range(2)))
+
+    assert (len(apps), route.methods, prepared) == (1, {"GET"}, ["/shown/{name}"])
+    with pytest.raises(AttributeError, match="no_such"):
+        _ = route.no_such

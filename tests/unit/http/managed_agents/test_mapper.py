@@ -178,7 +178,7 @@ def test_how_a_run_ends(error: ErrorCode, finish: FinishReason, reason: str, kin
 def test_what_the_session_has_used_is_said_before_it_is_idle() -> None:
     found = encoder()
     found.encode(entries_of(STARTED))
-    found.add_usage({"type": "session.usage", "id": f"{ID}usage", "usage": {"input_tokens": 7}})
+    found.add_usage([{"type": "session.usage", "id": f"{ID}usage", "usage": {"input_tokens": 7}}])
     chunk = found.encode(entries_of(STARTED, DONE)[1:]).decode()
 
     blocks = [block.split("\n")[1] for block in chunk.split("\n\n") if block]

@@ -7,6 +7,7 @@ import pytest
 
 from app.events import (
     AssistantFinal,
+    Citation,
     ClientEvent,
     ClientToolCall,
     MessageDiscarded,
@@ -102,6 +103,22 @@ def test_a_discarded_text_is_not_sent_twice_and_the_whole_answer_is_without_it(
     assert whole(*events)["content"] == "".join(again)
 
 
+def test_pages_that_are_cited_are_annotations() -> None:
+    cited = Citation(message_id="m", url="https://a/", title="A", cited_text="It snows.")
+    events: list[ClientEvent] = [STARTED, text("\nSnow."), cited, cited, text(" Rain."), cited, DONE]
+
+    places = [
+        {"title": "A", "url": "https://a/", "start_index": start, "end_index": end}
+        for start, end in ((0, 5), (5, 11))
+    ]
+    annotations = [{"type": "url_citation", "url_citation": each} for each in places]
+    assert whole(*events)["annotations"] == annotations
+    deltas = [frame["choices"][0]["delta"] for frame in frames(streamed(*events))[:-3]]
+    assert [delta["annotations"] for delta in deltas if "annotations" in delta] == [annotations]
+    stripped = whole(STARTED, text("Snow. "), cited, DONE)
+    assert (stripped["content"], stripped["annotations"]) == ("Snow.", annotations[:1])
+
+
 def test_an_object_is_the_only_text() -> None:
     events: list[ClientEvent] = [
         STARTED,
@@ -155,7 +172,7 @@ def test_what_waits_for_a_person_ends_the_answer_with_a_link(request_: Any, what
 def test_a_response_that_goes_on_has_what_the_client_lacks() -> None:
     resolved = PermissionResolved(request_id=REQUEST.request_id, decision="allow", reason="decided")
     entries = entries_of(STARTED, text("one"), CALL, REQUEST, resolved, text("two", "n"), DONE)
-    decided = Received(4, decided=frozenset({REQUEST.request_id}))
+    decided = Received(4, answered=frozenset({REQUEST.request_id}))
     going_on = ChunkEncoder("r-1", OPTIONS, decided)
 
     assert content(going_on.encode(entries[:4])) == ""

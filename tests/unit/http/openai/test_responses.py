@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from app.errors import Invalid
 from app.events import (
     AssistantFinal,
+    Citation,
     ClientEvent,
     MessageDiscarded,
     RunError,
@@ -23,6 +24,7 @@ from app.http.openai.responses.encoder import ResponseEncoder, WholeResponse
 from app.http.openai.responses.ids import ResponseName, request_of
 from app.http.openai.responses.input import ResponseRequest
 from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.runs.events.codec import joined
 from app.runs.planner import SystemMessageRefused
 from app.streams.port import LogEntry
 from tests.factories import a_record
@@ -108,6 +110,54 @@ def test_a_response_is_the_same_however_late_it_is_read_and_however_it_is_divide
         assert frames(resumed) == frames(at_once)[last + 1 :]
 
 
+def cited(url: str, message_id: str = "m") -> Citation:
+    return Citation(message_id=message_id, url=url, title=None, cited_text="It snows.")
+
+
+def test_pages_that_are_cited_are_annotations_of_the_text_before() -> None:
+    events = entries_of(
+        *(STARTED, text("Snow."), cited("https://a/"), cited("https://b/"), cited("https://a/")),
+        *(text(" Rain."), cited("https://a/"), CALL, text("More", "n"), cited("https://b/", "n"), DONE),
+    )
+
+    response = whole(events)
+
+    (part,) = (part for item in response.output for part in getattr(item, "content", ()))
+    assert [(each.title, each.start_index, each.end_index) for each in part.annotations] == [
+        *(("https://a/", 0, 5), ("https://b/", 0, 5), ("https://a/", 5, 11), ("https://b/", 11, 17)),
+    ]
+    shown = frames(ResponseEncoder(RECORD, OPTIONS).encode(events))
+    added = [each for each in shown if each["type"] == "response.output_text.annotation.added"]
+    assert [each["annotation_index"] for each in added] == [0, 1, 2, 3]
+    assert [each["annotation"] for each in added] == [each.model_dump() for each in part.annotations]
+
+
+def test_a_message_that_is_discarded_cites_nothing() -> None:
+    response = whole(
+        entries_of(STARTED, text("Snow."), cited("https://a/"), MessageDiscarded(message_id="m"), text("No."))
+    )
+
+    assert "https://a/" not in response.model_dump_json()
+
+
+def test_a_response_of_joined_texts_is_the_same() -> None:
+    entries = entries_of(*(STARTED, text("a"), text("b"), text("c"), CALL, REQUEST, text("d"), text("e")))
+    for position in range(len(entries)):
+        found = joined(entries, apart=position)
+        assert len(found) < len(entries) or position
+        assert whole(found, Received(position)) == whole(entries, Received(position))
+
+
+def test_a_response_is_completed_when_the_run_ended_or_began_to_wait() -> None:
+    began_s = 1_764_000_000
+    entries = [each._replace(at=(began_s + each.position) * 1000 + 7) for each in RUN]
+
+    found = [whole(entries, Received(position)).completed_at for position in (0, 5, 9, 12)]
+
+    assert found == [began_s + position for position in (5, 9, 12, len(RUN))]
+    assert whole(entries[:3]).completed_at is None
+
+
 def test_what_others_end_is_no_end_of_the_response() -> None:
     expired = RESOLVED.model_copy(update={"reason": "expired", "decision": "deny"})
 
@@ -117,7 +167,7 @@ def test_what_others_end_is_no_end_of_the_response() -> None:
 def test_what_still_waits_ends_the_next_response_again() -> None:
     entries = entries_of(STARTED, CALL, REQUEST, BUDGET)
 
-    decided = whole(entries, Received(4, decided=frozenset({"p-1"})))
+    decided = whole(entries, Received(4, answered=frozenset({"p-1"})))
 
     assert kinds(decided) == ["message"]
     assert "the budget of this run is used up" in decided.output_text

@@ -45,6 +45,17 @@ def test_a_jump_of_the_host_changes_nothing(jump: timedelta) -> None:
         assert times.right()
 
 
+def test_it_knows_how_far_it_is_ahead_of_the_database() -> None:
+    times = Times()
+    unknown = times.clock.ahead_of_database_s
+    times.clock.observe("database", times.real - timedelta(minutes=4))
+    times.pass_(hours=1)
+    ahead = times.clock.ahead_of_database_s
+    times.off = timedelta(minutes=-5)
+
+    assert (unknown, ahead, times.clock.ahead_of_database_s) == (0, 240, -60)
+
+
 @pytest.mark.parametrize("jump", JUMPS)
 def test_a_jump_of_the_database_or_of_the_provider_changes_nothing(jump: timedelta) -> None:
     for one, other in permutations(BOTH):

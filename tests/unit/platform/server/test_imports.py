@@ -1,8 +1,9 @@
 import gc
 
 import pytest
+from pydantic import BaseModel
 
-from app.platform.server.imports import without_garbage_collection
+from app.platform.server.imports import quick_imports
 
 
 def test_garbage_is_collected_again_after_imports() -> None:
@@ -10,7 +11,7 @@ def test_garbage_is_collected_again_after_imports() -> None:
     frozen = gc.get_freeze_count()
     kept = [[number] for number in range(1000)]
 
-    with without_garbage_collection():
+    with quick_imports():
         collections.append(gc.isenabled())
     collections.append(gc.isenabled())
 
@@ -19,7 +20,7 @@ def test_garbage_is_collected_again_after_imports() -> None:
 
 
 def test_also_after_a_failed_import() -> None:
-    with pytest.raises(ImportError), without_garbage_collection():
+    with pytest.raises(ImportError), quick_imports():
         raise ImportError
 
     assert gc.isenabled()
@@ -28,8 +29,22 @@ def test_also_after_a_failed_import() -> None:
 def test_where_it_is_disabled_it_stays_so() -> None:
     gc.disable()
     try:
-        with without_garbage_collection():
+        with quick_imports():
             pass
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_models_are_built_when_they_are_first_used() -> None:
+    with quick_imports():
+
+        class Imported(BaseModel):
+            name: str
+
+    class Later(BaseModel):
+        name: str
+
+    assert (Imported.__pydantic_complete__, Later.__pydantic_complete__) == (False, True)
+    assert Imported(name="one").model_dump() == {"name": "one"}
+    assert Imported.__pydantic_complete__

@@ -18,7 +18,7 @@ from app.events import (
 )
 from app.http.native.encoder import NativeEncoder
 from app.requests.outcome import FinalUsage
-from app.runs.events.codec import DELTAS_PER_ROW, decode_events, encode_events
+from app.runs.events.codec import DELTAS_PER_ROW, decode_events, decode_joined, encode_events, joined
 from app.runs.records import StoredEvents
 from app.streams.port import LogEntry
 
@@ -142,3 +142,41 @@ def test_a_long_text_is_stored_in_rows_of_bounded_length() -> None:
 
     assert [row.last_position - row.position + 1 for row in rows] == [DELTAS_PER_ROW, DELTAS_PER_ROW, 1]
     assert decode_events(rows) == entries
+
+
+@given(st.lists(events, max_size=30), st.integers(0, 30))
+def test_neighbouring_texts_of_a_message_are_joined_but_for_the_last(
+    sent: list[ClientEvent], apart: int
+) -> None:
+    entries = [entry._replace(at=AT + entry.position) for entry in with_positions(sent)]
+    expected: list[LogEntry] = []
+    for entry in entries:
+        rest = entries[entry.position :]
+        before = expected[-1] if expected else entry
+        is_last = not rest or not _are_one(entry, rest[0], apart)
+        if not is_last and _are_one(before, entry, apart) and before is not entry:
+            texts = [each.delta for each in (before.event, entry.event) if isinstance(each, _TEXTS)]
+            expected[-1] = before._replace(event=entry.event.model_copy(update={"delta": "".join(texts)}))
+        else:
+            expected.append(entry)
+    assert joined(entries, apart=apart) == expected
+    rows = through_the_database(encode_events(entries))
+    assert joined(decode_joined(rows, apart=apart), apart=apart) == expected
+
+
+def test_stored_texts_are_not_parsed_one_by_one() -> None:
+    sent: list[ClientEvent] = [TextDelta(message_id="msg_1", delta="a")] * (DELTAS_PER_ROW * 3)
+    rows = encode_events(with_positions(sent))
+    assert len(decode_joined(rows, apart=0)) == 2 * len(rows)
+    assert len(decode_joined(rows, apart=5)) == DELTAS_PER_ROW + 4, "those of the row that is apart"
+
+
+_TEXTS = (TextDelta, ThinkingDelta)
+
+
+def _are_one(one: LogEntry, two: LogEntry, apart: int) -> bool:
+    first, second = one.event, two.event
+    if not isinstance(first, _TEXTS) or not isinstance(second, _TEXTS):
+        return False
+    kinds = [(each.type, each.message_id, each.parent_tool_call_id) for each in (first, second)]
+    return kinds[0] == kinds[1] and not one.position <= apart < two.position

@@ -10,7 +10,7 @@ from runtally.tools.hooks import SessionResult, ToolCall
 from tests.unit.tools.calling import CONTEXT
 from tests.unit.tools.extensions.packages import install
 
-PAGE = Path(__file__).parents[4] / "docs" / "GRAPHS.md"
+PAGE = Path(__file__).parents[4] / "docs" / "TOOLS.md"
 
 
 def blocks(language: str) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from mcp import types
 
-from app.tools.mcp.content import MAX_IMAGES, ContentLimits, error_content, model_content
+from app.tools.mcp.content import MAX_IMAGES, error_content, model_content
+from app.tools.mcp.spec import ContentLimits
 from runtally.tools.content import ToolImage, ToolText
 
 LIMITS = ContentLimits(100, 1_000)

@@ -8,8 +8,8 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCNotification
 
-from app.tools.mcp.content import ContentLimits
 from app.tools.mcp.limits import ResponseLimit
+from app.tools.mcp.spec import ContentLimits
 from app.tools.mcp.stdio import bounded_stdio
 from tests.log_lines import written_log
 from tests.patience import PATIENCE_S

@@ -37,7 +37,10 @@ def test_the_page_of_settings_has_each_with_its_default() -> None:
 @pytest.mark.parametrize(
     ("link", "html"),
     [
-        ("[a](../OPERATIONS.md#a-fleet)", '<a href="../../../docs/guide/OPERATIONS#a-fleet">a</a>'),
+        (
+            "[a](../operations/fleet.md#a-fleet)",
+            '<a href="../../../docs/guide/operations/fleet#a-fleet">a</a>',
+        ),
         ("[a](billing.md)", '<a href="../../../docs/guide/api/billing">a</a>'),
         ("[a](../README.md)", '<a href="../../../docs/guide">a</a>'),
         ("[a](../../.env.example)", '<a href="../../../docs/guide/settings">a</a>'),
@@ -46,11 +49,24 @@ def test_the_page_of_settings_has_each_with_its_default() -> None:
         ("[a](../decisions/0061-x.md)", "<span>a</span>"),
         ("[`a`](../../app/events.py)", "<span><code>a</code></span>"),
         ("[a](../../../../etc/passwd)", "<span>a</span>"),
-        ("![a](../pictures/chat.png)", "a"),
+        (
+            "![a](../../app/web/pictures/chat.avif)",
+            '<img src="../../../assets/pictures/chat.avif" alt="a" />',
+        ),
     ],
 )
 def test_links_lead_to_pages_or_outside_and_others_are_text(link: str, html: str) -> None:
     assert rendered(link) == f"<p>{html}</p>\n"
+
+
+def test_a_picture_that_no_wheel_has_is_left_out() -> None:
+    assert rendered("a\n\n![b](../pictures/chat.png)\n\nc") == "<p>a</p>\n<p>c</p>\n"
+
+
+def test_every_picture_of_a_page_is_there() -> None:
+    shown = {src for page in PAGES.values() for src in re.findall(r'src="([^"]+)"', render(page, "").html)}
+
+    assert {f"assets/pictures/{path.name}" for path in (ROOT / "app/web/pictures").iterdir()} == shown
 
 
 def test_html_in_a_document_is_text_and_nothing_has_a_style_of_its_own() -> None:
