@@ -42,7 +42,6 @@ class EventScreen:
     _text_style: str = field(default="", init=False)
 
     def event(self, event: Event) -> None:
-        """Show an event."""
         indent = _SUBAGENT if getattr(event, "parent_tool_call_id", None) else " "
         if isinstance(event, TextDelta):
             self._text(event.delta, indent=f"{indent} ", style="")
@@ -134,7 +133,6 @@ async def show_run(
 
 
 def print_receipts(console: Console, receipts: Sequence[Receipt]) -> None:
-    """Print the receipts as rows."""
     rows = [
         {
             "used": minutes(receipt.used_at),

@@ -30,7 +30,6 @@ _MOST_DIGITS = 10
 
 
 async def show_credit(settings: Settings, console: Console, account: str, *, as_json: bool = False) -> None:
-    """Print the credit of an account."""
     async with _account(settings, account) as (ledger, account_id):
         credit = await ledger.balance(account_id)
     _show(console, account, credit, as_json=as_json)
@@ -59,7 +58,6 @@ async def change_credit(
 async def change_mode(
     settings: Settings, console: Console, account: str, *, mode: PaymentMode, as_json: bool = False
 ) -> None:
-    """Change how an account pays and print its credit."""
     async with _account(settings, account) as (ledger, account_id):
         credit = await ledger.change_mode(account_id, mode, by=command_actor())
     _show(console, account, credit, as_json=as_json)

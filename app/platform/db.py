@@ -191,7 +191,6 @@ class Database:
         return self._connector.is_pooled
 
     def url_for(self, role: str, password: str) -> str:
-        """The URL of this database for another role."""
         return self._connector.url_for(role, password)
 
     @property
@@ -286,7 +285,6 @@ class Database:
             raise DatabaseUnavailable.because(str(error)) from error
 
     async def time(self) -> datetime:
-        """The database's clock."""
         async with self.read() as reader:
             moment: datetime = (await reader.execute(text("SELECT clock_timestamp()"))).scalar_one()
             return moment
@@ -332,7 +330,6 @@ class Database:
                 return await connection.run_sync(usable_revision)
 
     async def aclose(self) -> None:
-        """Close every connection."""
         await self._engine.dispose()
         await self._direct_engine.dispose()
 

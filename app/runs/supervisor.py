@@ -120,7 +120,6 @@ class RunSupervisor:
             await active.ended.wait()
 
     def active(self) -> list[ActiveRun]:
-        """The runs that this process executes."""
         return list(self._active.values())
 
     def active_until_unread(self) -> list[RunKey]:
@@ -128,7 +127,6 @@ class RunSupervisor:
         return [key for key, run in self._active.items() if run.stops_unread]
 
     def active_attempts(self) -> dict[RunKey, int]:
-        """The attempts of the runs that this process executes."""
         return {key: run.plan.attempt for key, run in self._active.items()}
 
     def lose(self, runs: Iterable[RunKey]) -> None:

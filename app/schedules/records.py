@@ -157,7 +157,6 @@ class Claim:
 
     @property
     def key(self) -> RunKey:
-        """The key of its run."""
         return RunKey(self.schedule.account_id, self.due.run_id)
 
 

@@ -27,7 +27,6 @@ class Text:
 
     @property
     def pieces(self) -> list[str]:
-        """The deltas it is streamed in."""
         return _WORDS.findall(self.text) or [self.text]
 
 
@@ -158,7 +157,6 @@ class ApiRequest:
 
     @property
     def tool_results(self) -> list[dict[str, Any]]:
-        """The tool results in the last message."""
         return blocks_of(self.messages[-1], "tool_result")
 
 
@@ -173,7 +171,6 @@ def text_of(content: str | list[dict[str, Any]]) -> str:
 
 
 def blocks_of(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    """The blocks of one type in a message."""
     content = message["content"]
     return [] if isinstance(content, str) else [block for block in content if block["type"] == kind]
 

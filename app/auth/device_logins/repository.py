@@ -57,7 +57,6 @@ async def decide(tx: Transaction, user_code: str, **values: Any) -> bool:
 
 
 async def is_of_login(reader: Reader, key_id: ApiKeyId) -> bool:
-    """Whether a key is that of a login."""
     found = await reader.execute(select(_logins.device_hash).where(_logins.api_key_id == key_id))
     return found.one_or_none() is not None
 

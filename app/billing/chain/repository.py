@@ -208,6 +208,5 @@ async def find_unchained(reader: Reader, account_id: UUID, *, limit: int) -> lis
 
 
 async def find_time(tx: Transaction) -> datetime:
-    """The database's clock."""
     now: datetime = (await tx.execute(select(func.clock_timestamp()))).scalar_one()
     return now

@@ -85,7 +85,6 @@ class SealingKey:
         }
 
     def sign(self, statement: str) -> bytes:
-        """The signature of a statement."""
         return self._private.sign(statement.encode())
 
     def _write(self, path: Path) -> None:

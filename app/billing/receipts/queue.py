@@ -50,7 +50,6 @@ class PendingCredits(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Of all runs."""
         return self.own + self.others
 
 
@@ -87,7 +86,6 @@ class ReceiptQueue:
 
     @property
     def refused(self) -> int:
-        """How many receipts the database refuses."""
         return len(self._refused)
 
     @property
@@ -102,7 +100,6 @@ class ReceiptQueue:
 
     @property
     def journal_bytes(self) -> int:
-        """The size of the journal's files."""
         return self._journal.size
 
     @property

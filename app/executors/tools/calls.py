@@ -120,7 +120,6 @@ class ToolCalls:
         return [call_id for call_id, published in self._published.items() if published.is_set()]
 
     def denial_reason(self) -> str | None:
-        """Why no tool may be called now, for the model; None if tools may be called."""
         if self._channel is None:
             return _NO_RUN
         limit = self._channel.exhausted_limit
@@ -231,7 +230,6 @@ class _Progress:
         self._label = ""
 
     async def report(self, label: str) -> None:
-        """See `ToolContext`."""
         now = asyncio.get_running_loop().time()
         if self._events is None or now < self._next or label == self._label:
             return

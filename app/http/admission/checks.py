@@ -122,7 +122,6 @@ class CheckedRoute(APIRoute):
 
     @property
     def body_limit(self) -> BodyLimit | None:
-        """The declared body; None for a route without one."""
         calls = (each.call for each in _sub_dependants(self.dependant))
         return next((call for call in calls if isinstance(call, BodyLimit)), None)
 

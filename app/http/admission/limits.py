@@ -130,7 +130,6 @@ class RequestLimits:
 
 
 def request_limits(request: Request) -> RequestLimits:
-    """The limits of the app that handles this request."""
     found: RequestLimits = request.app.state.limits
     return found
 

@@ -93,7 +93,6 @@ class AiSdkMessageMapper:
         return {"runId": self.run_id} | ({"createdAt": rfc3339(self._began)} if self._began else {})
 
     def map(self, entry: LogEntry) -> Iterator[Part]:
-        """The parts of one entry."""
         self._began = self._began or entry.at
         position, event = entry.position, entry.event
         if isinstance(event, events.ToolCallResult) and event.tool_call_id in self._client_calls:

@@ -75,7 +75,6 @@ class RunAnswer:
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended."""
         return self._mapper.done is not None
 
     @property
@@ -110,12 +109,10 @@ class RunAnswer:
 
     @property
     def _failure(self) -> ErrorCode | None:
-        """Why there is no answer, if that is an error here."""
         return None if self._mapper.error in _REASONS else self._mapper.error
 
     @property
     def _reason(self) -> str:
-        """Why the answer ends here."""
         if self._mapper.done is None:
             return "tool_calls" if self._for_client and not self._for_person else "stop"
         return "stop" if self._mapper.error is None else _REASONS.get(self._mapper.error, "stop")

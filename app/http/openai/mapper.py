@@ -48,7 +48,6 @@ class CompletionMapper:
         return bool(self._open_calls)
 
     def map(self, entry: LogEntry) -> Iterator[Delta]:
-        """What one entry adds to the answer."""
         event = entry.event
         match event:
             case events.TextDelta() | events.ThinkingDelta() | events.MessageDiscarded():

@@ -56,7 +56,6 @@ class OpenStreams:
             raise ServerStopping(retry_after_s=_RETRY_AFTER_S)
 
     async def close(self) -> None:
-        """Close all streams; from now on none is opened."""
         self._is_closing = True
         loop = asyncio.get_running_loop()
         began = loop.time()

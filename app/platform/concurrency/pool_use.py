@@ -18,12 +18,10 @@ class PoolUse:
 
     @property
     def size(self) -> int:
-        """How many connections there may be."""
         return int(self._pool.size())
 
     @property
     def in_use(self) -> int:
-        """How many connections are in use."""
         return int(self._pool.checkedout())
 
     @asynccontextmanager

@@ -102,7 +102,6 @@ class WorkerPool:
         self._ending: set[asyncio.Task[None]] = set()
 
     def waiting(self, owner: str) -> int:
-        """How many requests of the owner wait."""
         return self._semaphore.waiting(owner)
 
     async def call(self, handler: Path, request: bytes, *, owner: str) -> list[Any]:

@@ -45,7 +45,6 @@ def gauges(
     labels: Sequence[str],
     samples: Iterable[tuple[Sequence[str], float]],
 ) -> Family:
-    """A gauge with labels: the values of the labels and the number of each sample."""
     family = GaugeMetricFamily(f"{NAMESPACE}_{name}", documentation, labels=list(labels))
     for values, number in samples:
         family.add_metric(list(values), float(number))

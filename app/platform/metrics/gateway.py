@@ -69,5 +69,4 @@ class GatewayMetrics:
         self._responses.labels(_UNREACHABLE).inc()
 
     def call_refused(self, reason: str) -> None:
-        """A call was refused; `reason` is one of the gateway's own."""
         self._refused.labels(reason).inc()

@@ -12,7 +12,6 @@ _WRITTEN_AT_ONCE: Final = 262_144
 
 
 def dumps(value: Any, *, ascii_only: bool = False) -> str:
-    """The JSON text of a value, compact."""
     token, texts = secrets.token_hex(16), list[str]()
 
     def mark(text: str) -> str:

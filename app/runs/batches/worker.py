@@ -23,7 +23,6 @@ class BatchWorker:
         self._idle_s = math.inf
 
     def wake(self) -> None:
-        """A batch was created here."""
         self._created.set()
 
     async def work(self) -> None:

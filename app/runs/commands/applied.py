@@ -30,7 +30,6 @@ class AppliedCommands:
     _of_run: Counter[RunKey] = field(default_factory=Counter, init=False)
 
     def __len__(self) -> int:
-        """Count the commands that are remembered."""
         return len(self._tasks)
 
     async def answer(

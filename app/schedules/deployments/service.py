@@ -50,7 +50,6 @@ class Deployments:
         return await self.schedules.create(caller, new)
 
     async def get(self, caller: Principal, deployment_id: str) -> tuple[Schedule, Deployment]:
-        """One deployment."""
         schedule = await self.schedules.get(caller, deployment_id)
         if schedule.deployment is None:
             raise ScheduleNotFound

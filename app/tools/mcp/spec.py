@@ -252,7 +252,6 @@ def check_names(servers: Mapping[str, AnyServer]) -> None:
 
 
 def configured_values(spec: AnyServer) -> dict[str, str]:
-    """The server's headers or environment."""
     return spec.env if isinstance(spec, StdioServer) else spec.headers
 
 

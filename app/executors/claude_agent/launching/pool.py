@@ -108,7 +108,6 @@ class CliPool:
 
     @property
     def is_starting(self) -> bool:
-        """Whether a process is being launched."""
         return bool(self._starting)
 
     def counts(self) -> dict[str, int]:

@@ -40,7 +40,6 @@ class LaunchSpec:
 
     @classmethod
     def of(cls, plan: RunPlan, system_prompt: str, *, full: bool) -> "LaunchSpec":
-        """The spec for a run."""
         bridge = McpBridge(plan)
         return cls(
             graph=plan.spec,

@@ -220,7 +220,6 @@ class CliProcess:
 
     @property
     def run(self) -> CliRun:
-        """The run that it serves."""
         return self._run
 
     def close_open_run(self) -> None:

@@ -53,7 +53,6 @@ class CliRun:
         return self.keeps_open and not (self.pending.in_turn or self.pending.any_pending)
 
     def put(self, message_id: str, content: UserContent, priority: Priority | None) -> None:
-        """Queue a user message for the CLI."""
         self.pending.add(message_id)
         self._outbox.put_nowait(
             {
@@ -66,7 +65,6 @@ class CliRun:
         )
 
     def connect(self) -> None:
-        """The CLI is connected."""
         if self.continues:
             self.pending.continue_turn()
             self.turn_started.set()

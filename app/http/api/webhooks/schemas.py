@@ -129,7 +129,6 @@ class WebhookWithSecret(WebhookResponse, _Secret):
 
     @classmethod
     def with_secret(cls, webhook: Webhook, secret: str) -> "WebhookWithSecret":
-        """Build from a webhook record and its secret."""
         return cls.built_from(webhook, secret=secret)
 
 
@@ -148,7 +147,6 @@ class DeliveryResponse(ResponseModel):
 
     @classmethod
     def of(cls, delivery: Delivery) -> "DeliveryResponse":
-        """Build from a delivery record."""
         return cls.built_from(
             delivery,
             id=message_id(delivery.id),

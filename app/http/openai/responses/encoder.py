@@ -79,7 +79,6 @@ class ResponseEncoder(RunAnswer):
         return not self.ended and bool(self._for_client)
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
-        """The events of these entries."""
         return "".join(frame for entry in entries for frame in self._frames(entry)).encode("ascii")
 
     def encode_pause(self) -> bytes:
@@ -102,7 +101,6 @@ class ResponseEncoder(RunAnswer):
 
     @property
     def response(self) -> dict[str, Any]:
-        """The response as far as it goes."""
         status = self._status
         done, failure = self._mapper.done, self._failure
         error = None
@@ -318,7 +316,6 @@ class WholeResponse(ResponseEncoder):
         self._entries: list[LogEntry] = []
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
-        """Keep these entries."""
         super().encode(entries)
         self._entries += entries
         return b""
