@@ -100,7 +100,6 @@ async def show_receipts(console: Console, run_id: str | None, *, as_json: bool =
 
 
 async def export(output: BinaryIO, name: str, **query: str) -> None:
-    """Write an export of the account's bills."""
     async with AsyncClient() as client:
         call = Call(method="GET", path=f"/v1/exports/{name}", query=query, parse=bytes, is_json=False)
         with working("Waiting for the server…"):

@@ -45,7 +45,6 @@ async def change_credit(
     note: str | None,
     as_json: bool = False,
 ) -> None:
-    """Grant or adjust credit and print the new balance."""
     credits_ = _credits(dollars)
     if credits_ == 0 or (kind == "grant" and credits_ < 0):
         raise Invalid.field("--usd", "must be above zero" if kind == "grant" else "must not be zero")

@@ -188,7 +188,6 @@ async def delete_conversation(tx: Transaction, conversation: Conversation) -> No
 
 
 async def last_prompt(reader: Reader, conversation: Conversation) -> dict[str, Any] | None:
-    """The last prompt of the conversation's main agent."""
     statement = (
         sa.select(session_prompts.c.prompt)
         .join(sessions, _is_prompt_of_session)
@@ -281,7 +280,6 @@ async def entries_of_run(
 
 
 async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, int]:
-    """The position of each run's first line in a transcript."""
     first = sa.func.min(_entries.position).label("first")
     statement = (
         sa.select(_entries.run_id, first)

@@ -63,7 +63,6 @@ class UnbilledMetering:
         self.messages[message.message_id] = message
 
     def charge(self, fact: UsageFact) -> Charge:
-        """What the message would be charged."""
         return self.prices.charge(BilledUsage.of(fact), at=fact.at)
 
 

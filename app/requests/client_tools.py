@@ -44,7 +44,6 @@ class ClientTool(BaseModel):
 
     @property
     def size(self) -> int:
-        """The approximate number of characters."""
         return len(self.name) + len(self.description) + self.schema_bytes
 
 

@@ -158,7 +158,6 @@ class RunSupervisor:
                     run.control.cancel_stored()
 
     def is_active(self, run: RunKey) -> bool:
-        """Whether this process executes the run and has not lost it."""
         return self.find(run) is not None
 
     async def wait_idle(self, *, within_s: float) -> bool:
@@ -216,7 +215,6 @@ class RunSupervisor:
 
 
 def _facts(plan: RunPlan) -> dict[str, dict[str, Any]]:
-    """What conditions know of a run."""
     return {
         "run": {
             "id": plan.run.run_id,

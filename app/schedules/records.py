@@ -64,7 +64,6 @@ class Deployment(WireModel):
     archived_at: datetime | None = None
 
     def stored(self) -> dict[str, object]:
-        """As its row keeps it."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 

@@ -14,7 +14,6 @@ _message_numbers = itertools.count(1)
 
 
 def new_message_id() -> str:
-    """A unique message id in the API's format."""
     return f"msg_sim{next(_message_numbers):020d}"
 
 
@@ -147,7 +146,6 @@ class ApiRequest:
 
     @property
     def system(self) -> str:
-        """The system prompt's text."""
         return text_of(self.body.get("system", ""))
 
     @property

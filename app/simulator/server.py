@@ -63,7 +63,6 @@ class Simulator:
         await self._stack.aclose()
 
     async def handle(self, scope: loopback.Scope, receive: loopback.Receive, send: loopback.Send) -> None:
-        """Answer a request."""
         body = await loopback.read_body(receive)
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         path, method = scope["path"], scope["method"]

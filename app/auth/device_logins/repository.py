@@ -78,7 +78,6 @@ async def store_first_token(tx: Transaction, device_hash: bytes, refresh_hash: b
 
 
 async def replace_token(tx: Transaction, device_hash: bytes, *, used: bytes, following: bytes) -> None:
-    """Store the refresh token after the one that is used now."""
     await _update(tx, device_hash, refresh_hash=following, previous_hash=used, refreshed_at=func.now())
 
 

@@ -68,7 +68,6 @@ class SealingKey:
 
     @property
     def id(self) -> str:
-        """The name of the key in the roots it signs."""
         return key_id(self._private.public_key())
 
     @property

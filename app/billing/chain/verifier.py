@@ -48,7 +48,6 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """The name of a public key in the roots."""
     return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:16]
 
 

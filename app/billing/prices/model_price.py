@@ -74,7 +74,6 @@ class ModelPrice:
 
     @property
     def web_search(self) -> Decimal | None:
-        """Dollars per web search."""
         return self.extras.server_tools.get("web_search_requests")
 
     def rate(self, kind: str) -> Rate:

@@ -16,7 +16,6 @@ _STATEMENT_S = 60
 
 
 async def role_exists(tx: Transaction, role: str) -> bool:
-    """Whether the server has a role of this name."""
     found = await tx.execute(text("SELECT 1 FROM pg_roles WHERE rolname = :role"), {"role": role})
     return found.first() is not None
 
@@ -27,7 +26,6 @@ async def is_reader(tx: Transaction, role: str) -> bool:
 
 
 async def create_role(tx: Transaction, role: str) -> None:
-    """Create a role without any rights."""
     await tx.exec_driver_sql(f"CREATE ROLE {role} LOGIN NOINHERIT")
 
 

@@ -110,7 +110,6 @@ class ReceiptQueue:
 
     @property
     def ready(self) -> bool:
-        """Whether the journal can be written."""
         return self._journal.problem is None
 
     def require_ready(self) -> None:
@@ -156,7 +155,6 @@ class ReceiptQueue:
             self._enqueue(fact)
 
     def void_message(self, fact: UsageFact) -> None:
-        """Do not charge a message that was started."""
         self._take_unreported(fact)
         self._ended_at.pop(fact.key, None)
         if self.open_messages.is_written(fact.key):

@@ -289,7 +289,6 @@ class ReconciledModel:
 
     @property
     def explained_usd(self) -> Decimal:
-        """The explained part of the residual."""
         return self.residual_usd - self.unexplained_usd
 
 

@@ -101,7 +101,6 @@ class ToolCalls:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the agent's current message is complete."""
         return self._message_end.is_set()
 
     def resume(self, call_ids: Iterable[str]) -> None:

@@ -39,7 +39,6 @@ class ObjectMetrics:
         self._seconds.labels(operation).observe(after_s)
 
     def passed(self, operation: ObjectOperation, size: int) -> None:
-        """A content was written or read."""
         self._bytes.labels(operation).inc(size)
 
     def failed(self, reason: ObjectFailure) -> None:

@@ -259,7 +259,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def on_message_complete(self) -> None:
-        """The whole request was parsed."""
         super().on_message_complete()
         if self._skipped is None:
             return

@@ -26,7 +26,6 @@ class BatchWorker:
         self._created.set()
 
     async def work(self) -> None:
-        """Go on until cancelled."""
         await forever(self._make_steps, 0, name="batches.step")
 
     async def _make_steps(self) -> None:

@@ -61,7 +61,6 @@ class AppliedCommands:
         return answer
 
     async def aclose(self) -> None:
-        """Stop applying commands."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

@@ -98,6 +98,5 @@ class RunQueue:
             return await repository.due_work(reader, self.limits)
 
     async def release(self, account_id: AccountId, conversation: str | None) -> None:
-        """Release an account's runs as far as its limits allow."""
         async with self.database.transaction() as tx:
             await repository.release_runs(tx, account_id, limits=self.limits, conversation=conversation)

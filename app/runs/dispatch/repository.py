@@ -142,7 +142,6 @@ async def queued_commands_of(reader: Reader, run: RunKey) -> list[StoredCommand]
 
 
 async def insert_queued_command(tx: Transaction, waiting: QueuedCommand) -> None:
-    """Store a command for a run that has not started."""
     values = {**waiting.run._asdict(), "command": waiting.command}
     await tx.execute(sa.insert(queued_commands).values(values))
     is_run = (runs.c.account_id == waiting.run.account_id) & (runs.c.run_id == waiting.run.run_id)

@@ -42,7 +42,6 @@ class FleetWorker:
 
     @property
     def places_free(self) -> int:
-        """How many further runs it can execute."""
         return max(0, self.places - self.running) if self.state == "alive" else 0
 
 

@@ -194,7 +194,6 @@ class StdioServer(_Spec):
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The program and its arguments."""
         return (*self.command, *self.args)
 
 

@@ -113,7 +113,6 @@ class EgressProxy:
             self._server.close()
 
     async def aclose(self) -> None:
-        """Close the socket and all connections."""
         self._closed = True
         if self._server is not None:
             self._server.close()

@@ -71,7 +71,6 @@ class OpenMessages:
             message.fact, message.is_complete, message.has_changed = fact, is_complete, True
 
     def void(self, fact: UsageFact) -> None:
-        """A message that has started is not charged."""
         if self.is_written(fact.key):
             self._void.add(fact.key)
         self._open.pop(fact.key, None)

@@ -55,7 +55,6 @@ async def find_unbilled(reader: Reader, window: Window) -> list[UnbilledMessage]
 
 
 async def insert_unbilled(tx: Transaction, id_: UUID, message: UnbilledMessage) -> None:
-    """Record a message that no account is charged for."""
     counts = by_kind(message.counts)
     await tx.execute(
         insert(unbilled_messages).values(id=id_, used_at=message.at, model=message.model, counts=counts)

@@ -57,7 +57,6 @@ class ReconciliationStatements:
             )
 
     async def for_operators(self, *, since: datetime) -> OperatorStatement:
-        """The statement of the organization until now."""
         async with self._database.snapshot() as reader:
             return OperatorStatement(
                 await repository.find_compared_until(reader),

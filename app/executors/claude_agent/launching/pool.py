@@ -133,7 +133,6 @@ class CliPool:
         self._end([idle for idle in self._idle if idle.since < oldest or not idle.cli.process.alive])
 
     async def aclose(self) -> None:
-        """End every idle process."""
         self._closed = True
         for starting in list(self._starting):
             await asyncio.wait({starting})

@@ -75,7 +75,6 @@ class StartedCli:
             self.session.start_turn(turn)
 
     def attach_run(self, context: RunContext, channel: Channel) -> None:
-        """Execute tool calls for this run."""
         self.bridge.attach_run(context, channel)
 
     async def leave(self, reached: Callable[[], tuple[str | None, Collection[str]]]) -> None:

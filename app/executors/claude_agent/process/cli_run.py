@@ -71,7 +71,6 @@ class CliRun:
             self.prompted.set()
 
     async def next_prompt(self) -> dict[str, Any]:
-        """The next user message to send."""
         if self.prompted.is_set():
             # A message with priority "now" would overtake a prompt that the CLI has not started.
             await self.turn_started.wait()
