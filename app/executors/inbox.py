@@ -98,6 +98,7 @@ class MessageInbox:
         return done.pop().result() if done else None
 
     def mark_delivered(self, message_id: str, position: int | None) -> None:
+        """The message took effect with the event at this position."""
         self._pending.pop(message_id, None)
         waiting = self._positions.get(message_id)
         if waiting is not None and not waiting.done():
