@@ -181,7 +181,6 @@ def _has_body(request: Request) -> bool:
 
 
 def literal_paths(routes: Sequence[BaseRoute]) -> frozenset[str]:
-    """The paths of routes without path parameters."""
     paths = (route.path for route in routes if isinstance(route, CheckedRoute))
     return frozenset(path for path in paths if "{" not in path)
 

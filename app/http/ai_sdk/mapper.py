@@ -338,7 +338,6 @@ class AiSdkMessageMapper:
         yield self.finish(_FINISH_REASONS.get(event.finish_reason, "other"), metadata)
 
     def finish(self, reason: str, metadata: Part) -> Part:
-        """The last part of a response."""
         named = {"finishReason": reason} if self.version >= FINISH_REASON_SINCE else {}
         return {"type": "finish", **named, "messageMetadata": metadata}
 

@@ -141,7 +141,6 @@ class RunAnswer:
             yield {"content": "\n\n" + notice("; ".join(map(what_waits, waiting)), self._options.page, waits)}
 
     def _fields(self, kind: str) -> dict[str, Any]:
-        """The fields of every object of the response."""
         known = {"id": f"chatcmpl-{self._mapper.run_id}", "object": kind}
         return {**known, "created": self._created_s, "model": self._options.model}
 
@@ -161,7 +160,6 @@ class Citations(list[Delta]):
 
 
 def in_chat(cited: Delta) -> Delta:
-    """A citation as messages of chats have it."""
     return {"type": cited["type"], "url_citation": {name: cited[name] for name in cited if name != "type"}}
 
 

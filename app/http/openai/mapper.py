@@ -135,6 +135,5 @@ def call_id(run_id: str, tool_call_id: str) -> str:
 
 
 def run_of_call(known: str) -> tuple[str, str]:
-    """The run and the run's own id of a call."""
     run_id, _, tool_call_id = known.partition(_SEPARATOR)
     return run_id, tool_call_id

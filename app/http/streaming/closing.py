@@ -25,7 +25,6 @@ class OpenStream:
     sent_at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     def sent(self) -> None:
-        """Something was sent."""
         self.sent_at = asyncio.get_running_loop().time()
 
 

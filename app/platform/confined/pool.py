@@ -86,7 +86,6 @@ class _Worker:
             self._process.kill()
 
     async def wait_closed(self) -> None:
-        """Wait until the process has exited."""
         await self._process.communicate()
 
 

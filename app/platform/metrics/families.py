@@ -28,7 +28,6 @@ class KnownNames:
     """Makes one name of all its spellings."""
 
     def label(self, name: str) -> str:
-        """The value of the label for this name."""
         known = self.normalize(name)
         return known if known in self.names else OTHER
 

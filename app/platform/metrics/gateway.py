@@ -65,7 +65,6 @@ class GatewayMetrics:
         self._provider_refused.labels(_CODES.label(code)).inc()
 
     def provider_unreachable(self) -> None:
-        """A call got no answer."""
         self._responses.labels(_UNREACHABLE).inc()
 
     def call_refused(self, reason: str) -> None:

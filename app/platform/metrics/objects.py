@@ -35,7 +35,6 @@ class ObjectMetrics:
             self._failed.labels(reason)
 
     def answered(self, operation: ObjectOperation, *, after_s: float) -> None:
-        """A request was answered."""
         self._seconds.labels(operation).observe(after_s)
 
     def passed(self, operation: ObjectOperation, size: int) -> None:

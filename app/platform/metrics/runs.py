@@ -72,7 +72,6 @@ class RunMetrics:
         self._hook_failures.labels(hook, method).inc()
 
     def run_ended(self, graph_id: str, final: GraphFinal, report: MeterReport | None = None) -> None:
-        """The end of a run is stored."""
         error = final.error or _NO_ERROR
         self._ended.labels(self._graphs.label(graph_id), final.status, error).inc()
         if report is not None:

@@ -55,7 +55,6 @@ class ScheduleChange(InputModel):
     run: NeverNull[DelegatedRunRequest] = None
 
     def applied_to(self, terms: ScheduleTerms) -> ScheduleTerms:
-        """The terms with the sent fields replaced."""
         sent = {name: getattr(self, name) for name in self.model_fields_set if name != "run"}
         timing = {name: sent.pop(name) for name in list(sent) if name in Timing.__dataclass_fields__}
         return replace(terms, timing=replace(terms.timing, **timing), **sent)

@@ -78,7 +78,6 @@ class WebhookChange(InputModel):
     enabled: NeverNull[Annotated[bool, Field(strict=True)]] = None
 
     def applied_to(self, webhook: Registration) -> Registration:
-        """The webhook with the sent fields replaced."""
         return replace(
             webhook,
             url=webhook.url if self.url is None else self.url,

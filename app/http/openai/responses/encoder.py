@@ -60,7 +60,6 @@ class ResponseEncoder(RunAnswer):
 
     @property
     def ended(self) -> bool:
-        """Whether the response is complete."""
         return self._is_over or super().ended
 
     @property
@@ -247,7 +246,6 @@ class ResponseEncoder(RunAnswer):
             yield self._of_part("response.reasoning_summary_part.added", part=_summary(""))
 
     def _close(self) -> Iterator[str]:
-        """End the item that is open."""
         if not (item := self._open):
             return
         text = "".join(self._text)
@@ -321,7 +319,6 @@ class WholeResponse(ResponseEncoder):
         return b""
 
     def _frame(self, kind: str, **fields: Any) -> str:  # noqa: ARG002 - those of a stream
-        """No stream."""
         return ""
 
     def encode_so_far(self, entries: Sequence[LogEntry]) -> None:

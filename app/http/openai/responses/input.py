@@ -296,7 +296,6 @@ class ResponseRequest(PostedChat):
 
     @cached_property
     def _located(self) -> Sequence[tuple[str, PostedMessage]]:
-        """The messages with the names of their fields."""
         located: list[tuple[str, PostedMessage]] = []
         if self.instructions:
             located.append(("instructions", PostedMessage(role="developer", content=self.instructions)))
