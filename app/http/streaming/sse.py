@@ -63,6 +63,7 @@ class _Heartbeat(ServerSentEvent):
     """A comment without an empty line: it ends no block, so no client makes an event of it."""
 
     def encode(self) -> bytes:
+        """The line."""
         return b":\n"
 
 
