@@ -19,7 +19,7 @@ from app.gateway.prompt_cache.prompt import AgentPrompt, CachedPrompt, cached_pr
 from app.gateway.prompt_cache.rendered import PromptEvidence
 from app.gateway.provider_refusals import refusal_code
 from app.gateway.upstream import Upstream
-from app.platform.background import first_of, run_to_completion
+from app.platform.background import run_to_completion
 from app.platform.concurrency.offload import Offload
 from app.platform.concurrency.time_slice import TimeSlice
 from app.platform.hops import reason_of
@@ -59,20 +59,22 @@ async def while_connected(receive: Receive, answering: Coroutine[Any, Any, None]
 
     Raises `DropConnection` where something else has cancelled it.
     """
-    task = asyncio.create_task(answering)
+    task, gone = asyncio.create_task(answering), asyncio.create_task(wait_for_disconnect(receive))
     try:
-        first = await first_of(asyncio.wait({task}), wait_for_disconnect(receive))
-        if not task.done():
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        is_connected = task.done()
+        if not is_connected:
             await asyncio.wait({task}, timeout=DRAIN_S)
             # If the event loop was busy during the timeout, buffered data is still unread.
             for _ in range(DRAIN_TICKS):
                 await asyncio.sleep(0)
     finally:
         task.cancel()
-        await run_to_completion(asyncio.wait({task}))
+        gone.cancel()
+        await run_to_completion(asyncio.wait({task, gone}))
     if not task.cancelled():
         task.result()
-    elif first is not None and first.index == 0:
+    elif is_connected:
         raise DropConnection
 
 
@@ -112,7 +114,7 @@ class Exchange:
             await self._forward_request(request, call)
         finally:
             if call is not None:
-                await run_to_completion(self._finish(body, call))
+                await self._finish(body, call)
 
     def _on_sent(self, call: Call) -> None:
         self._metrics.request_sent(after_s=time.monotonic() - self._received_at)
@@ -121,9 +123,12 @@ class Exchange:
     async def _finish(self, body: bytes, call: Call) -> None:
         try:
             if call.unanswered:
-                call.on_no_answer(counted=await self._provider.count_prompt(body))
+                await run_to_completion(self._charge_unanswered(body, call))
         finally:
             call.end_trace()
+
+    async def _charge_unanswered(self, body: bytes, call: Call) -> None:
+        call.on_no_answer(counted=await self._provider.count_prompt(body))
 
     async def _forward_request(self, request: httpx2.Request, call: Call | None) -> None:
         try:

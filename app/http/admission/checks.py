@@ -136,6 +136,9 @@ class CheckedRoute(APIRoute):
 
     def matches(self, scope: AsgiScope) -> tuple[Match, AsgiScope]:
         """Do not match a path that another route has without parameters, whatever the method."""
+        # Before all else: every request looks at most routes.
+        if not scope.get("root_path") and self.path_regex.match(scope["path"]) is None:
+            return Match.NONE, {}
         if self.param_convertors and scope["path"] in scope["app"].state.literal_paths:
             return Match.NONE, {}
         return super().matches(scope)
