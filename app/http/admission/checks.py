@@ -143,9 +143,13 @@ class CheckedRoute(APIRoute):
             return Match.NONE, {}
         return super().matches(scope)
 
+    def get_checked_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What handles a request that was checked: FastAPI's handler, which calls the dependencies."""
+        return super().get_route_handler()
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Run the checks, then FastAPI's handler."""
-        handle = super().get_route_handler()
+        """Run the checks, then the handler."""
+        handle = self.get_checked_handler()
         scopes, body_limit, parameters = self.scopes, self.body_limit, self.query_parameters
 
         async def handle_checked(request: Request) -> Response:
