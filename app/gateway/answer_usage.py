@@ -17,6 +17,7 @@ import structlog
 
 from app.gateway.answers.event_lines import EventLine, EventLines
 from app.gateway.answers.received import ReceivedContent
+from app.gateway.answers.text_deltas import TextDeltas
 from app.ids import MessageId
 from app.platform.serialization.large_json import count_parts
 from app.storable import identifier
@@ -116,10 +117,8 @@ class StreamFold:
 
     def feed(self, chunk: bytes) -> bool:
         """Process the next bytes; True if the message has begun or its last numbers have arrived."""
-        news = False
-        for line in self._lines.feed(chunk):
-            news = self._line(line) or news
-        return news
+        news = [self._line(line) for line in self._lines.feed(chunk)]
+        return any(news)
 
     @property
     def is_complete(self) -> bool:
@@ -172,8 +171,11 @@ class StreamFold:
         note = UNCOUNTED if unreadable else message.note
         return replace(message, usage=usage, output_estimated=True, unreadable=unreadable, note=note)
 
-    def _line(self, line: EventLine) -> bool:
+    def _line(self, line: EventLine | TextDeltas) -> bool:
         """Process a line of data; the first one of an event only if it is the whole event."""
+        if isinstance(line, TextDeltas):
+            self._content.add({"text": line.text}, line.size)
+            return False
         if line.is_whole and self._is_handled:
             self._is_handled = False
             return False
@@ -217,8 +219,6 @@ class StreamFold:
             case None:
                 self._content.add(_object(event.get("delta")), size)
                 self._warn(size)
-            case _:
-                pass
         return False
 
     def _warn(self, size: int) -> None:
