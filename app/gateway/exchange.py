@@ -24,6 +24,7 @@ from app.platform.concurrency.offload import Offload
 from app.platform.concurrency.time_slice import TimeSlice
 from app.platform.hops import reason_of
 from app.platform.metrics.gateway import GatewayMetrics
+from app.platform.serialization.large_json import parsing_size
 from app.platform.server.loopback import DropConnection, Receive, Scope, Send, wait_for_disconnect
 from app.platform.telemetry.model_call import ModelCall
 
@@ -207,7 +208,7 @@ class Exchange:
 
     async def _read_prompt(self, body: bytes, evidence: PromptEvidence | None) -> AgentPrompt:
         read = partial(_read, body, self.agent, evidence)
-        prompt, rendered = await self._offload.run(read, size=len(body))
+        prompt, rendered = await self._offload.run(read, size=parsing_size(body))
         if evidence is not None and rendered is not None:
             evidence.add(rendered)
         return AgentPrompt(self.agent, prompt)

@@ -18,6 +18,7 @@ from app.http.anthropic.forwarding import ForwardedAnswer
 from app.http.anthropic.openapi import COUNT, COUNT_REQUEST, ERROR_RESPONSES, MESSAGE, MESSAGE_REQUEST
 from app.http.anthropic.schemas import AnthropicModels
 from app.http.dependencies import ExternalCaller, ServicesDep, caller_trace, posting, request_id
+from app.platform.serialization.large_json import parsing_size
 from app.runs.external.service import ExternalRuns
 
 _SHARED: Final[dict[str, Any]] = {"prefix": PATH, "tags": ["anthropic"], "responses": ERROR_RESPONSES}
@@ -102,7 +103,7 @@ async def _forwarded(request: Request, *, path: str) -> Response:
     services: Services = request.app.state.services
     external, body = _external(services), await request.body()
     read = partial(ClientRequest.read, path, body, request.scope)
-    asked = await services.offload.run(read, size=len(body))
+    asked = await services.offload.run(read, size=parsing_size(body))
     posted = await posting(await request_id(request), await caller_trace(request))
     return ForwardedAnswer(partial(external.serve, caller, asked, **posted))
 
