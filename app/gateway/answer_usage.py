@@ -15,9 +15,9 @@ from typing import Any
 
 import structlog
 
+from app.gateway.answers import text_deltas
 from app.gateway.answers.event_lines import EventLine, EventLines
 from app.gateway.answers.received import ReceivedContent
-from app.gateway.answers.text_deltas import TextDeltas
 from app.ids import MessageId
 from app.platform.serialization.large_json import count_parts
 from app.storable import identifier
@@ -117,7 +117,7 @@ class StreamFold:
 
     def feed(self, chunk: bytes) -> bool:
         """Process the next bytes; True if the message has begun or its last numbers have arrived."""
-        news = [self._line(line) for line in self._lines.feed(chunk)]
+        news = [self._line(line) for line in text_deltas.feed(self._lines, chunk)]
         return any(news)
 
     @property
@@ -171,9 +171,9 @@ class StreamFold:
         note = UNCOUNTED if unreadable else message.note
         return replace(message, usage=usage, output_estimated=True, unreadable=unreadable, note=note)
 
-    def _line(self, line: EventLine | TextDeltas) -> bool:
+    def _line(self, line: EventLine | text_deltas.TextDeltas) -> bool:
         """Process a line of data; the first one of an event only if it is the whole event."""
-        if isinstance(line, TextDeltas):
+        if isinstance(line, text_deltas.TextDeltas):
             self._content.add({"text": line.text}, line.size)
             return False
         if line.is_whole and self._is_handled:

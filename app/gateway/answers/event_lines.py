@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.gateway.answers.text_deltas import TextDeltas, text_deltas
-
 EVENT_BYTES = 4 * 1024 * 1024
 """The longest event that the gateway reads."""
 
@@ -46,23 +44,14 @@ class EventLines:
     """The same of what is not kept."""
     _is_in_dropped_line: bool = False
 
-    def feed(self, chunk: bytes) -> Iterator[EventLine | TextDeltas]:
-        """The data in the next bytes; a line is complete with its first line-end byte."""
-        read = 0
-        for deltas in text_deltas(chunk):
-            yield from self._feed(chunk[read : deltas.start])
-            read = deltas.start
-            if self._is_between_events:
-                yield deltas
-                read = deltas.end
-        yield from self._feed(chunk[read:])
-
     @property
-    def _is_between_events(self) -> bool:
+    def is_between_events(self) -> bool:
+        """Whether an event has ended and the next one has not begun."""
         is_within = self._rest or self._event or self._data or self._dropped_bytes or self._is_in_dropped_line
         return self._begun and not self._after_cr and not is_within
 
-    def _feed(self, chunk: bytes) -> Iterator[EventLine]:
+    def feed(self, chunk: bytes) -> Iterator[EventLine]:
+        """The data in the next bytes; a line is complete with its first line-end byte."""
         if self._after_cr and chunk:
             chunk = chunk.removeprefix(b"\n")
             self._after_cr = False

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from app.gateway.answers.event_lines import EventLine, EventLines
+
 _HEAD: Final = b"event: content_block_delta\ndata: "
 _STRING: Final = rb'"(?:[^"\\\r\n]++|\\[^\r\n])*+"'
 _EVENT: Final = (
@@ -27,6 +29,18 @@ class TextDeltas(NamedTuple):
     text: str
     size: int
     """Of their data, in bytes."""
+
+
+def feed(lines: EventLines, piece: bytes) -> Iterator[EventLine | TextDeltas]:
+    """The next bytes of a stream: what `lines` finds in them, but deltas of text as far as they are whole."""
+    read = 0
+    for deltas in text_deltas(piece):
+        yield from lines.feed(piece[read : deltas.start])
+        read = deltas.start
+        if lines.is_between_events:
+            yield deltas
+            read = deltas.end
+    yield from lines.feed(piece[read:])
 
 
 def text_deltas(piece: bytes) -> Iterator[TextDeltas]:
