@@ -19,7 +19,7 @@ from app.gateway.prompt_cache.prompt import AgentPrompt, CachedPrompt, cached_pr
 from app.gateway.prompt_cache.rendered import PromptEvidence
 from app.gateway.provider_refusals import refusal_code
 from app.gateway.upstream import Upstream
-from app.platform.background import run_to_completion
+from app.platform.background import first_of, run_to_completion
 from app.platform.concurrency.offload import Offload
 from app.platform.concurrency.time_slice import TimeSlice
 from app.platform.hops import reason_of
@@ -60,22 +60,20 @@ async def while_connected(receive: Receive, answering: Coroutine[Any, Any, None]
 
     Raises `DropConnection` where something else has cancelled it.
     """
-    task, gone = asyncio.create_task(answering), asyncio.create_task(wait_for_disconnect(receive))
+    task = asyncio.create_task(answering)
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        is_connected = task.done()
-        if not is_connected:
+        first = await first_of(task, wait_for_disconnect(receive))
+        if not task.done():
             await asyncio.wait({task}, timeout=DRAIN_S)
             # If the event loop was busy during the timeout, buffered data is still unread.
             for _ in range(DRAIN_TICKS):
                 await asyncio.sleep(0)
     finally:
-        task.cancel()
-        gone.cancel()
-        await run_to_completion(asyncio.wait({task, gone}))
+        if task.cancel():
+            await run_to_completion(asyncio.wait({task}))
     if not task.cancelled():
         task.result()
-    elif is_connected:
+    elif first is not None and first.index == 0:
         raise DropConnection
 
 
