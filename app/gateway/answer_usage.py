@@ -117,7 +117,7 @@ class StreamFold:
 
     def feed(self, chunk: bytes) -> bool:
         """Process the next bytes; True if the message has begun or its last numbers have arrived."""
-        news = [self._line(line) for line in text_deltas.feed(self._lines, chunk)]
+        news = [self._line(line) for line in text_deltas.feed(self._lines, self._content, chunk)]
         return any(news)
 
     @property
@@ -171,11 +171,8 @@ class StreamFold:
         note = UNCOUNTED if unreadable else message.note
         return replace(message, usage=usage, output_estimated=True, unreadable=unreadable, note=note)
 
-    def _line(self, line: EventLine | text_deltas.TextDeltas) -> bool:
+    def _line(self, line: EventLine) -> bool:
         """Process a line of data; the first one of an event only if it is the whole event."""
-        if isinstance(line, text_deltas.TextDeltas):
-            self._content.add({"text": line.text}, line.size)
-            return False
         if line.is_whole and self._is_handled:
             self._is_handled = False
             return False

@@ -29,8 +29,7 @@ class PassingRoute(CheckedRoute):
 
     def get_checked_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The function itself."""
-        handle: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
-        return handle
+        return self.endpoint
 
 
 async def _beta(beta: Annotated[str | None, Query(description="Passed on.")] = None) -> None:

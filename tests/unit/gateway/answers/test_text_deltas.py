@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.gateway.answer_usage import StreamFold
-from app.gateway.answers.text_deltas import text_deltas
+from app.gateway.answers.event_lines import EventLines
+from app.gateway.answers.received import ReceivedContent
+from app.gateway.answers.text_deltas import feed
 from app.simulator import wire
 
 START = {"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {"input_tokens": 1}}}
@@ -43,15 +45,14 @@ def test_events_of_text_are_read_together_as_one_after_the_other(
     assert folded(whole) == folded(*(whole[at : at + 1] for at in range(len(whole))))
 
 
-def test_what_follows_each_other_is_one() -> None:
+def test_what_is_added_to_the_content_is_no_line() -> None:
+    ping, content = wire.sse({"type": "ping"}), ReceivedContent()
     run = sent(delta('a "b"\\')) + sent(delta(" c\n", "thinking_delta"), compact=False)
-    piece = wire.sse({"type": "ping"}) + run + wire.sse({"type": "ping"}) + sent(delta("d"))
 
-    found = list(text_deltas(piece))
+    found = list(feed(EventLines(), content, ping + run + ping + sent(delta("d"))))
 
-    assert [each.text for each in found] == ['a "b"\\ c\n', "d"]
-    assert piece[found[0].start : found[0].end] == run
-    assert found[0].size == len(run) - 2 * len(b"event: content_block_delta\ndata: \n\n")
+    assert [each.event for each in found] == [b"ping"] * 4
+    assert content.text == 'a "b"\\ c\nd'
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,12 @@ def test_what_follows_each_other_is_one() -> None:
     ],
 )
 def test_anything_else_is_left_to_the_reader_of_single_events(data: bytes) -> None:
-    assert not list(text_deltas(b"event: content_block_delta\ndata: %s\n\n" % data))
+    event, content = b"event: content_block_delta\ndata: %s\n\n" % data, ReceivedContent()
+
+    assert [each.data for each in feed(EventLines(), content, wire.sse({"type": "ping"}) + event)][2:] == [
+        data
+    ] * 2
+    assert not content.text
 
 
 @pytest.mark.parametrize("before", [b"data: {", b"event: message_delta\n", b"data: {}\r", b": a comment "])
