@@ -188,7 +188,6 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/executors/tools/turn.py": 1,
     "app/executors/messages_api/transcript.py": 1,
     "app/gateway/exchange.py": 1,
-    "app/http/anthropic/forwarding.py": 1,
     "app/platform/logs/context.py": 1,
     "app/runs/commands/applied.py": 1,
     "app/runs/dispatch/temporal/dispatcher.py": 1,
