@@ -61,15 +61,15 @@ async def while_connected(receive: Receive, answering: Coroutine[Any, Any, None]
     """
     task = asyncio.create_task(answering)
     try:
-        first = await first_of(asyncio.wait({task}), wait_for_disconnect(receive))
+        first = await first_of(task, wait_for_disconnect(receive))
         if not task.done():
             await asyncio.wait({task}, timeout=DRAIN_S)
             # If the event loop was busy during the timeout, buffered data is still unread.
             for _ in range(DRAIN_TICKS):
                 await asyncio.sleep(0)
     finally:
-        task.cancel()
-        await run_to_completion(asyncio.wait({task}))
+        if task.cancel():
+            await run_to_completion(asyncio.wait({task}))
     if not task.cancelled():
         task.result()
     elif first is not None and first.index == 0:
@@ -112,7 +112,7 @@ class Exchange:
             await self._forward_request(request, call)
         finally:
             if call is not None:
-                await run_to_completion(self._finish(body, call))
+                await self._finish(body, call)
 
     def _on_sent(self, call: Call) -> None:
         self._metrics.request_sent(after_s=time.monotonic() - self._received_at)
@@ -121,9 +121,12 @@ class Exchange:
     async def _finish(self, body: bytes, call: Call) -> None:
         try:
             if call.unanswered:
-                call.on_no_answer(counted=await self._provider.count_prompt(body))
+                await run_to_completion(self._charge_unanswered(body, call))
         finally:
             call.end_trace()
+
+    async def _charge_unanswered(self, body: bytes, call: Call) -> None:
+        call.on_no_answer(counted=await self._provider.count_prompt(body))
 
     async def _forward_request(self, request: httpx2.Request, call: Call | None) -> None:
         try:

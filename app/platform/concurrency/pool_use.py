@@ -1,10 +1,10 @@
 """PoolUse: how the connections of a pool are used."""
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any
 
-_Connection = TypeVar("_Connection")
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 
 class PoolUse:
@@ -28,13 +28,29 @@ class PoolUse:
 
     @asynccontextmanager
     async def connected(
-        self, opening: AbstractAsyncContextManager[_Connection]
-    ) -> AsyncIterator[_Connection]:
+        self, opening: AbstractAsyncContextManager[AsyncConnection]
+    ) -> AsyncIterator[AsyncConnection]:
         """Open a connection for the body, and count it while it waits for the pool."""
         async with AsyncExitStack() as stack:
-            self.waiting += 1
-            try:
+            with self._waiting():
                 connection = await stack.enter_async_context(opening)
-            finally:
-                self.waiting -= 1
             yield connection
+
+    @asynccontextmanager
+    async def autocommitting(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+        """As `connected`, for statements that commit themselves; closes the connection without a task."""
+        with self._waiting():
+            connection = await engine.connect()
+        try:
+            yield connection
+        finally:
+            # There is no transaction to roll back, so this waits for nothing and cannot be cancelled.
+            await connection.close()
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1
