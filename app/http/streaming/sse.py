@@ -81,7 +81,7 @@ class InterruptibleStream(EventSourceResponse):
         self._reader_scope = reader_scope
         self._encoder = encoder
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Respond; raises `CredentialRevoked` or `ServerStopping` if nothing has been sent yet."""
         sent: Message | None = None
         stream: OpenStream | None = None
@@ -114,8 +114,7 @@ class InterruptibleStream(EventSourceResponse):
             try:
                 await self._send_chunks(send)
                 is_complete = True
-            except Exception as error:
-                # The group would raise it as one of several.
+            except Exception as error:  # noqa: BLE001 - raised below, because the group would wrap it
                 failure = error
             tasks.cancel_scope.cancel()
         if failure is not None:
