@@ -24,6 +24,10 @@ class Places:
         await self._place.acquire()
         return self
 
+    @property
+    def are_taken(self) -> bool:
+        return self._place.locked()
+
     async def close(self) -> None:
         self._place.release()
 
@@ -76,5 +80,5 @@ async def test_a_connection_is_closed_when_its_use_is_cancelled() -> None:
     task.cancel()
     await asyncio.wait({task})
 
-    async with places.used(use, "autocommitting"):
-        assert task.cancelled()
+    assert task.cancelled()
+    assert not places.are_taken
