@@ -1,10 +1,19 @@
 """PoolUse: how the connections of a pool are used."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+class Closable(Protocol):
+    """A connection."""
+
+    async def close(self) -> None:
+        """Return it to the pool."""
+        ...
+
+
+_Connection = TypeVar("_Connection", bound=Closable)
 
 
 class PoolUse:
@@ -28,8 +37,8 @@ class PoolUse:
 
     @asynccontextmanager
     async def connected(
-        self, opening: AbstractAsyncContextManager[AsyncConnection]
-    ) -> AsyncIterator[AsyncConnection]:
+        self, opening: AbstractAsyncContextManager[_Connection]
+    ) -> AsyncIterator[_Connection]:
         """Open a connection for the body, and count it while it waits for the pool."""
         async with AsyncExitStack() as stack:
             with self._waiting():
@@ -37,10 +46,10 @@ class PoolUse:
             yield connection
 
     @asynccontextmanager
-    async def autocommitting(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    async def autocommitting(self, opening: Awaitable[_Connection]) -> AsyncIterator[_Connection]:
         """As `connected`, for statements that commit themselves; closes the connection without a task."""
         with self._waiting():
-            connection = await engine.connect()
+            connection = await opening
         try:
             yield connection
         finally:

@@ -2,10 +2,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.platform.concurrency.pool_use import PoolUse
 
@@ -36,10 +34,10 @@ class Places:
         yield await self.connect()
         await self.close()
 
-    def used(self, use: PoolUse, kind: str) -> AbstractAsyncContextManager[AsyncConnection]:
+    def used(self, use: PoolUse, kind: str) -> AbstractAsyncContextManager["Places"]:
         if kind == "connected":
-            return use.connected(cast("Any", self.begin()))
-        return use.autocommitting(cast("AsyncEngine", self))
+            return use.connected(self.begin())
+        return use.autocommitting(self.connect())
 
 
 @pytest.mark.parametrize("kind", KINDS)
