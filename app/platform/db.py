@@ -209,14 +209,14 @@ class Database:
     async def write(self) -> AsyncIterator[Transaction]:
         """A transaction of one statement, which commits itself: one round trip instead of three."""
         with self._watched(writes=True):
-            async with self.use.connected(self._autocommit.connect()) as connection:
+            async with self.use.autocommitting(self._autocommit.connect()) as connection:
                 yield Transaction(connection)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Snapshot]:
         """A view for one statement. Without a transaction it takes one round trip instead of three."""
         with self._watched():
-            async with self.use.connected(self._autocommit.connect()) as connection:
+            async with self.use.autocommitting(self._autocommit.connect()) as connection:
                 yield Snapshot(connection)
 
     @asynccontextmanager

@@ -24,6 +24,7 @@ from runtally.tools.result import ToolResult
 from runtally.tools.tool import Tool, ToolContext
 
 _NO_RUN = "No tool is called before there is a run."
+_NO_EXTENSIONS = Extensions()
 _NOT_HELD = "This run cannot go on here; no tool is called any more."
 _LEASE_WAIT_S = 20.0
 _STOP_S = 2.0
@@ -51,7 +52,7 @@ class ToolCalls:
         self._lease: Lease | None = None
         self._channel: Channel | None = None
         self._events: EventSink | None = None
-        self._extensions = Extensions()
+        self._extensions = _NO_EXTENSIONS
         self.tools: dict[str, Tool] = {tool.id: tool for tool in plan.tools}
         policy = ToolPolicy(frozenset(self.tools), self.denial_reason, self._review)
         self._runner = ToolRunner(self.tools, policy)
