@@ -61,8 +61,12 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Exempt modules and collected tests from garbage collection: scanning them took a tenth of the time."""
+    """Exempt modules and collected tests from garbage collection: scanning them took a tenth of the time.
+
+    At Python's own thresholds it took a twelfth of what was left, at these it takes a thirtieth.
+    """
     gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
     gc.enable()
 
 
