@@ -110,11 +110,12 @@ async def test_postgresql_that_ends_is_started_again(tmp_path: Path) -> None:
     async with EmbeddedPostgres.start(tmp_path) as server:
         await query(server.url, "CREATE TABLE kept AS SELECT 42 AS n")
         for number in (signal.SIGKILL, signal.SIGTERM):
-            postmaster = int((tmp_path / "postgres/data/postmaster.pid").read_text().splitlines()[0])
+            pid = int((tmp_path / "postgres/data/postmaster.pid").read_text().splitlines()[0])
+            postmaster = psutil.Process(pid)
 
-            os.kill(postmaster, number)
+            postmaster.send_signal(number)
 
-            await until(lambda ended=postmaster: not psutil.pid_exists(ended))
+            await asyncio.to_thread(postmaster.wait, PATIENCE_S)
             assert await _queried(server.url, "SELECT n FROM kept") == 42
         children = psutil.Process().children(recursive=True)
 

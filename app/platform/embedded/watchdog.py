@@ -1,8 +1,8 @@
 """Watchdog process that owns PostgreSQL or Valkey: `python -I watchdog.py CONFIG`.
 
-Standard input is a pipe from the server. When it closes, for whatever reason, the program is stopped. When the
-server has written to it that the program is ready, a program that ends is started again; before that, the
-watchdog ends with it. Uses only the standard library, so that it starts quickly.
+Standard input is a pipe from the server. When it closes, for whatever reason, the program is stopped.
+Once the server has written to it, because the program is ready, a program that ends is started again; before
+that, the watchdog ends with it. Uses only the standard library, so that it starts quickly.
 """
 
 import json
@@ -22,15 +22,7 @@ PAUSE_S = 1.0
 def main() -> int:
     """Start the program, keep it running until the pipe closes, stop it."""
     config = json.loads(sys.argv[1])
-    # Ctrl-C and SIGTERM are meant for the server; this process ends with it.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    ended, writing = os.pipe()
-    for end in (ended, writing):
-        os.set_blocking(end, False)
-    # So that the end of the program is noticed while the pipe is waited for.
-    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    ended = _set_signals()
     program, is_kept = _start(config), False
     while True:
         pause_s = None if program.poll() is None else PAUSE_S
@@ -47,6 +39,20 @@ def main() -> int:
             # Of a full disk: until there is room for its log.
             with suppress(OSError):
                 program = _start(config)
+
+
+def _set_signals() -> int:
+    """Ignore those that are meant for the server; returns what becomes readable when the program ends."""
+    # Ctrl-C and SIGTERM are meant for the server; this process ends with it.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    ended, writing = os.pipe()
+    for end in (ended, writing):
+        os.set_blocking(end, False)
+    # So that the end of the program is noticed while the pipe is waited for.
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return ended
 
 
 def _start(config: dict[str, Any]) -> subprocess.Popen[bytes]:
