@@ -110,17 +110,23 @@ async def test_postgresql_that_ends_is_started_again(tmp_path: Path) -> None:
     async with EmbeddedPostgres.start(tmp_path) as server:
         await query(server.url, "CREATE TABLE kept AS SELECT 42 AS n")
         for number in (signal.SIGKILL, signal.SIGTERM):
-            pid = int((tmp_path / "postgres/data/postmaster.pid").read_text().splitlines()[0])
-            postmaster = psutil.Process(pid)
+            postmaster = postmaster_of(tmp_path)
 
             postmaster.send_signal(number)
 
             await asyncio.to_thread(postmaster.wait, PATIENCE_S)
             assert await _queried(server.url, "SELECT n FROM kept") == 42
-        children = psutil.Process().children(recursive=True)
+        watchdog = postmaster_of(tmp_path).parent()
+        assert watchdog is not None
+        family = [watchdog, *watchdog.children(recursive=True)]
 
-    assert children
-    assert not any(each.is_running() for each in children)
+    assert len(family) > 1
+    assert not any(each.is_running() for each in family)
+
+
+def postmaster_of(data_dir: Path) -> psutil.Process:
+    lines = (data_dir / "postgres/data/postmaster.pid").read_text().splitlines()
+    return psutil.Process(int(lines[0]))
 
 
 async def _queried(url: str, statement: str) -> object:
