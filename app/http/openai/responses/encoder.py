@@ -42,6 +42,8 @@ class ResponseEncoder(RunAnswer):
         self._record = record
         self._starting_after = starting_after
         self._sequence = 0
+        self._begun: str | None = None
+        """The status that was told last."""
         self._output: list[dict[str, Any]] = []
         self._open: dict[str, Any] = {}
         """The item that is being written: a message or reasoning."""
@@ -154,7 +156,7 @@ class ResponseEncoder(RunAnswer):
         deltas = self._new(entry)
         if entry.position > self._received.position:
             self._note(entry)
-            yield from self._begin()
+            yield from self._begin("queued" if isinstance(entry.event, events.Queued) else "in_progress")
         for delta in deltas:
             yield from self._added(delta)
         if self._mapper.done is not None:
@@ -185,11 +187,13 @@ class ResponseEncoder(RunAnswer):
             case _:
                 return False
 
-    def _begin(self) -> Iterator[str]:
-        if self._sequence:
+    def _begin(self, status: str = "in_progress") -> Iterator[str]:
+        if self._begun in ("in_progress", status):
             return
-        head = {**self._head("in_progress"), "error": None, "incomplete_details": None}
-        for name in ("created", "in_progress"):
+        names = (status,) if self._begun else ("created", status)
+        self._begun = status
+        head = {**self._head(status), "error": None, "incomplete_details": None}
+        for name in names:
             yield self._frame(f"response.{name}", response={**head, "output": [], "usage": None})
 
     def _finish(self) -> Iterator[str]:
