@@ -122,7 +122,6 @@ class Accounts:
             return await repository.find_provider_profiles(reader)
 
     async def find_names(self, account_ids: Collection[AccountId]) -> dict[AccountId, str]:
-        """The names of these accounts."""
         async with self._database.read() as reader:
             return await repository.find_names(reader, account_ids)
 
@@ -246,7 +245,6 @@ class Accounts:
         return replacement, secret
 
     async def list_keys(self) -> list[KeyRecord]:
-        """Every key, oldest first."""
         async with self._database.read() as reader:
             return await repository.find_all_keys(reader)
 

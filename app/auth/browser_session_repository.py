@@ -91,10 +91,8 @@ async def find_active_session(reader: Reader, token_hash: bytes) -> BrowserSessi
 
 
 async def delete_session(tx: Transaction, token_hash: bytes) -> None:
-    """Delete a session."""
     await tx.execute(delete(browser_sessions).where(browser_sessions.c.token_hash == token_hash))
 
 
 async def delete_expired(tx: Transaction) -> None:
-    """Delete every expired session."""
     await tx.execute(delete(browser_sessions).where(browser_sessions.c.expires_at <= func.now()))

@@ -76,7 +76,6 @@ async def update_retention(tx: Transaction, account_id: AccountId, retention: Re
 
 
 async def find_account(reader: Reader, name: str) -> AccountRecord | None:
-    """The account with this name."""
     row = (await reader.execute(_ACCOUNTS.where(accounts.c.name == name))).mappings().one_or_none()
     return None if row is None else _account_record(row)
 
@@ -88,7 +87,6 @@ async def find_accounts(reader: Reader, page: PageRequest) -> list[AccountRecord
 
 
 async def find_provider_profiles(reader: Reader) -> dict[str, AccountId]:
-    """The ids of accounts by their user profile at the provider."""
     statement = select(accounts.c.provider_profile_id, accounts.c.id).where(
         accounts.c.provider_profile_id.is_not(None)
     )
@@ -109,7 +107,6 @@ async def set_provider_profile(tx: Transaction, account_id: AccountId, profile_i
 
 
 async def find_names(reader: Reader, account_ids: Collection[AccountId]) -> dict[AccountId, str]:
-    """The names of these accounts."""
     statement = select(accounts.c.id, accounts.c.name).where(accounts.c.id.in_(account_ids))
     found = (await reader.execute(statement)).mappings()
     return {AccountId(row["id"]): row["name"] for row in found}
@@ -177,7 +174,6 @@ async def lock_key(tx: Transaction, key_id: ApiKeyId) -> KeyRecord | None:
 
 
 async def revoke(tx: Transaction, key_id: ApiKeyId) -> None:
-    """Revoke a key."""
     await tx.execute(update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=func.now()))
 
 

@@ -20,7 +20,6 @@ class MessageStore:
         self._contents = LargeContents(objects)
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
-        """As `LargeContents.add`."""
         await self._contents.add(self._database, transcript, entries)
 
     async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:

@@ -42,7 +42,6 @@ class PostgresSessionStore:
         self.contents = LargeContents(objects)
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> TranscriptState:
-        """As `LargeContents.add`."""
         return await self.contents.add(self._database, transcript, entries)
 
     async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
@@ -57,7 +56,6 @@ class PostgresSessionStore:
         return without_cut(await self.contents.whole(transcript, entries)), state
 
     async def state(self, transcript: Transcript) -> TranscriptState:
-        """The state of the transcript; does not read the entries."""
         async with self._database.read() as reader:
             return await transcript_state(reader, transcript)
 
@@ -111,7 +109,6 @@ class CliSessionStore:
         return {**line, "sessionId": self._attached[0].session_id}
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Append entries for the run."""
         lines = [cast("dict[str, Any]", entry) for entry in entries]
         if self._attached is None:
             self.unexpected |= any("uuid" in line for line in lines)

@@ -76,7 +76,6 @@ def check_data_directory(settings: Settings) -> Check:
 
 
 async def check_journal(settings: Settings) -> Check:
-    """Write to a journal as the server does."""
     journal = open_journal(settings, new_uuid())
     try:
         journal.acknowledge(())

@@ -56,7 +56,6 @@ class RequestIds(Middleware):
     """Accepts or generates `X-Request-ID`; it is in every log line, response and receipt."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         given = dict(scope["headers"]).get(_REQUEST_ID_HEADER, b"")
         known = given if _VALID_ID.fullmatch(given) else str(new_uuid()).encode()
         request_id = known.decode()
@@ -75,7 +74,6 @@ class UnexpectedErrors(Middleware):
     """Responds to unexpected exceptions with a generic problem document and logs them."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         started = False
 
         async def send_recorded(message: Message) -> None:
@@ -122,7 +120,6 @@ class HeadRequests(Middleware):
     """Handles HEAD as GET without the body, for uptime monitors."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if scope["method"] != "HEAD":
             await self.app(scope, receive, send)
             return
@@ -145,8 +142,6 @@ class SecurityHeaders(Middleware):
     """Adds `nosniff`, and `no-store` unless the route has set `Cache-Control`."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = message.get("headers", [])
@@ -164,7 +159,6 @@ class UnreadBodies(Middleware):
     """
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if b"expect" not in dict(scope["headers"]):
             await self.app(scope, receive, send)
             return
@@ -193,7 +187,6 @@ class CompressedJson(Middleware):
     """
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if not _may_be_compressed(scope):
             await self.app(scope, receive, send)
             return

@@ -59,21 +59,27 @@ class First:
     result: Any
 
 
-async def first_of(*waits: Coroutine[Any, Any, Any], timeout_s: float | None = None) -> First | None:
+async def first_of(
+    *waits: Coroutine[Any, Any, Any] | asyncio.Task[Any], timeout_s: float | None = None
+) -> First | None:
     """Wait until one of these has finished and return it; None after the timeout.
 
     If several have finished, the one that was passed first wins. Raises what the winner raises. The
-    others are cancelled and have ended when this returns or raises.
+    others are cancelled and have ended when this returns or raises. A task is only waited for: it goes on
+    when another wins, and its result is its owner's.
     """
     tasks = [asyncio.ensure_future(wait) for wait in waits]
+    own = [task for task, wait in zip(tasks, waits, strict=True) if task is not wait]
     try:
         await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         winner = next((task for task in tasks if task.done()), None)
     finally:
-        for task in tasks:
+        for task in own:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    return None if winner is None else First(tasks.index(winner), winner.result())
+        await asyncio.gather(*own, return_exceptions=True)
+    if winner is None:
+        return None
+    return First(tasks.index(winner), winner.result() if winner in own else None)
 
 
 async def run_to_completion(work: Coroutine[Any, Any, Result]) -> Result:

@@ -96,7 +96,6 @@ class RunRecord:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was requested to end."""
         return self.interruption is not None and self.interruption["kind"] == "cancel"
 
 

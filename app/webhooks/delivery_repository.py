@@ -127,7 +127,6 @@ async def record_delivered(tx: Transaction, claimed: ClaimedDelivery, response: 
 async def record_failed_attempt(
     tx: Transaction, claimed: ClaimedDelivery, response: ReceiverResponse, *, retry_in: timedelta
 ) -> None:
-    """Store a failed attempt and the time of the next one."""
     await _mark_failing(tx, claimed)
     await tx.execute(
         update(webhook_deliveries)

@@ -118,7 +118,6 @@ async def lock_contents(tx: Transaction, account_id: AccountId, hashes: Iterable
 
 
 async def insert_contents(tx: Transaction, account_id: AccountId, contents: Mapping[str, bytes]) -> None:
-    """Store shared contents by their hashes."""
     rows = [
         {"account_id": account_id, "sha256": sha256, "content": each} for sha256, each in contents.items()
     ]

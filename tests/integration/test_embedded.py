@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from app.platform.embedded.postgres import DataDirectoryInUse, EmbeddedPostgres, EmbeddedPostgresFailed
 from tests.e2e.stories import until
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
@@ -103,6 +104,38 @@ async def test_a_killed_server_leaves_no_postgresql_and_no_damage(
     await until(lambda: not any(process.is_running() for process in family))
     async with EmbeddedPostgres.start(tmp_path) as server:
         assert await query(server.url, "SELECT n FROM kept") == 42
+
+
+async def test_postgresql_that_ends_is_started_again(tmp_path: Path) -> None:
+    async with EmbeddedPostgres.start(tmp_path) as server:
+        await query(server.url, "CREATE TABLE kept AS SELECT 42 AS n")
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            postmaster = postmaster_of(tmp_path)
+
+            postmaster.send_signal(number)
+
+            await asyncio.to_thread(postmaster.wait, PATIENCE_S)
+            assert await _queried(server.url, "SELECT n FROM kept") == 42
+        watchdog = postmaster_of(tmp_path).parent()
+        assert watchdog is not None
+        family = [watchdog, *watchdog.children(recursive=True)]
+
+    assert len(family) > 1
+    assert not any(each.is_running() for each in family)
+
+
+def postmaster_of(data_dir: Path) -> psutil.Process:
+    lines = (data_dir / "postgres/data/postmaster.pid").read_text().splitlines()
+    return psutil.Process(int(lines[0]))
+
+
+async def _queried(url: str, statement: str) -> object:
+    """The answer as soon as there is one."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with contextlib.suppress(OSError, asyncpg.PostgresError):
+                return await query(url, statement)
+            await asyncio.sleep(0.05)
 
 
 async def test_control_c_reaches_the_server_first(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from sqlalchemy import event
 
 from app.ids import RunKey
 from app.requests.principal import SCOPES, Scope
@@ -279,3 +280,39 @@ async def test_what_a_budget_has_left_is_known_before_the_next_run_begins(world_
 
     assert second.run_id != first.run_id
     await world.services.runs.wait(RunKey(caller.account_id, second.run_id))
+
+
+async def test_receipts_are_read_only_for_a_page_that_may_list_what_they_say(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("One")])))
+    session = await created(world.http, agent="messages:assistant")
+    path = f"{SESSIONS}/{session['id']}/events"
+    sent = await world.http.post(path, json={"events": [{"type": "user.message", "content": [TEXT]}]})
+    assert sent.status_code == 200, sent.text
+    caller = await world.services.accounts.authenticate(KEY)
+    (turn,) = (await world.services.managed.get(caller, session["id"])).turns
+    await world.services.runs.wait(RunKey(caller.account_id, turn.run_id))
+    whole = (await world.http.get(path)).json()["data"]
+    (usage,) = (each for each in whole if each["type"] == "session.usage")
+
+    read: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if "charge_receipts.usage_unit_id" in statement:
+            read.append(statement)
+
+    event.listen(world.services.database._engine.sync_engine, "before_cursor_execute", note)
+
+    async def listed(kind: str, **more: str) -> tuple[list[str], int]:
+        read.clear()
+        answer = await world.http.get(path, params={"types[]": kind, **more})
+        return [each["id"] for each in answer.json()["data"]], len(read)
+
+    messages, none_read = await listed("agent.message")
+    used, once_read = await listed("session.usage")
+    # The page before had another filter.
+    ended, _ = await listed("session.status_idle", page=usage["id"])
+    before, _ = await listed("user.message", page=usage["id"])
+
+    assert (len(messages), none_read) == (1, 0)
+    assert (used, once_read) == ([usage["id"]], 1)
+    assert (len(ended), before) == (1, [])

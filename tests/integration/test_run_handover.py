@@ -1,7 +1,7 @@
 """A process that stops: what becomes of its runs."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from sqlalchemy import text
@@ -65,6 +65,22 @@ async def started(core: Core, agent: Agent, graph: GraphSpec = RETRIED) -> RunRe
     record = await core.start(graph, state_key="chat" if graph is RETRIED else None)
     await until(lambda: len(agent.contexts) == 1)
     return record
+
+
+async def test_what_a_drain_could_not_stop_is_not_waited_for_again(open_core: OpenCore) -> None:
+    agent = Agent(is_stubborn=True)
+    async with open_core(executor=agent) as core:
+        run = (await started(core, agent, ONCE)).key
+        drain = replace(core.drain, stop_s=0)
+        await drain.drain(within_s=0)
+        is_left = drain.supervisor.is_active(run)
+        again = asyncio.create_task(drain.drain(within_s=600))
+        await asyncio.sleep(0)
+        is_over = again.done()
+        agent.may_stop.set()
+        await again
+
+    assert (is_left, is_over) == (True, True)
 
 
 async def test_a_run_is_handed_over_and_its_readers_see_one_end(

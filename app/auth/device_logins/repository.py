@@ -57,7 +57,6 @@ async def decide(tx: Transaction, user_code: str, **values: Any) -> bool:
 
 
 async def is_of_login(reader: Reader, key_id: ApiKeyId) -> bool:
-    """Whether a key is that of a login."""
     found = await reader.execute(select(_logins.device_hash).where(_logins.api_key_id == key_id))
     return found.one_or_none() is not None
 
@@ -79,7 +78,6 @@ async def store_first_token(tx: Transaction, device_hash: bytes, refresh_hash: b
 
 
 async def replace_token(tx: Transaction, device_hash: bytes, *, used: bytes, following: bytes) -> None:
-    """Store the refresh token after the one that is used now."""
     await _update(tx, device_hash, refresh_hash=following, previous_hash=used, refreshed_at=func.now())
 
 

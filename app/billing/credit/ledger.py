@@ -166,7 +166,6 @@ class CreditLedger:
         return Reserved(amount, [each.spent for each in reached if each.mode == "soft"], has_budgets=True)
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
-        """Release a run's reservation; does nothing if there is none."""
         await release_reservation(tx, run)
 
     async def resize_reservation(

@@ -61,7 +61,6 @@ async def replace_end_user(tx: Transaction, account_id: AccountId, end_user: str
 
 
 async def find_hash(tx: Transaction, account_id: AccountId, end_user: str) -> str:
-    """The hash that stands for an end user in the chain."""
     statement = text("SELECT end_user_hash(:account_id, :end_user)")
     found: str = (await tx.execute(statement, {"account_id": account_id, "end_user": end_user})).scalar_one()
     return found

@@ -6,7 +6,6 @@ from app.platform.db import Transaction
 
 
 async def hash_of(tx: Transaction, account_id: AccountId, end_user: str) -> str:
-    """The hash that stands for an end user in the chain."""
     return await find_hash(tx, account_id, end_user)
 
 

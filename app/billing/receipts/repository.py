@@ -96,7 +96,6 @@ meets the primary key as well as the unique source.
 
 
 async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> InsertedReceipts:
-    """Insert receipts and debit them."""
     # Every transaction in the same order: otherwise two with the same receipts could wait for each other.
     receipts = sorted(receipts, key=attrgetter("source"))
     arrays = {column.name: _stored(column, receipts) for column in _INSERTED}
@@ -171,7 +170,6 @@ async def find_used_since(
 
 
 async def find_adjustments(reader: Reader, receipts: Sequence[Receipt]) -> list[Receipt]:
-    """All adjustments of these receipts."""
     runs = {(receipt.account_id, receipt.run_id) for receipt in receipts}
     statement = select(charge_receipts).where(
         tuple_(_receipts.account_id, _receipts.run_id).in_(runs), _receipts.basis == "adjustment"
@@ -180,7 +178,6 @@ async def find_adjustments(reader: Reader, receipts: Sequence[Receipt]) -> list[
 
 
 async def find_run_receipts(reader: Reader, run: RunKey) -> list[Receipt]:
-    """A run's receipts, oldest first."""
     statement = (
         select(charge_receipts)
         .where(_receipts.account_id == run.account_id, _receipts.run_id == run.run_id)
@@ -228,6 +225,5 @@ def _stored(column: Column[Any], receipts: Sequence[NewReceipt]) -> list[Any]:
 
 
 def receipt_of(row: RowMapping) -> Receipt:
-    """Read a row of `charge_receipts`."""
     columns: dict[str, Any] = dict(row)
     return Receipt(**columns)

@@ -69,7 +69,6 @@ class BillingReports:
         self._database = database
 
     async def of_run(self, run: RunKey) -> list[Receipt]:
-        """A run's receipts, oldest first."""
         async with self._database.snapshot() as reader:
             return await find_run_receipts(reader, run)
 

@@ -74,7 +74,6 @@ class LargeContents:
     async def _write(
         self, transcript: Transcript, entries: Sequence[TranscriptEntry]
     ) -> Sequence[TranscriptEntry]:
-        """The entries as they are stored."""
         if not self.objects.are_outside:
             return entries
         stored, contents = await asyncio.to_thread(_extracted, entries)

@@ -93,7 +93,6 @@ class AiSdkMessageMapper:
         return {"runId": self.run_id} | ({"createdAt": rfc3339(self._began)} if self._began else {})
 
     def map(self, entry: LogEntry) -> Iterator[Part]:
-        """The parts of one entry."""
         self._began = self._began or entry.at
         position, event = entry.position, entry.event
         if isinstance(event, events.ToolCallResult) and event.tool_call_id in self._client_calls:
@@ -339,7 +338,6 @@ class AiSdkMessageMapper:
         yield self.finish(_FINISH_REASONS.get(event.finish_reason, "other"), metadata)
 
     def finish(self, reason: str, metadata: Part) -> Part:
-        """The last part of a response."""
         named = {"finishReason": reason} if self.version >= FINISH_REASON_SINCE else {}
         return {"type": "finish", **named, "messageMetadata": metadata}
 

@@ -1,18 +1,16 @@
 """ForwardedAnswer: a response whose bytes come from the gateway."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from fastapi import Response
 
 from app.errors import Unavailable
 from app.gateway.client.answer import PassedAnswer
 from app.http.middleware import Receive, Scope, Send
-from app.platform.background import run_to_completion
 from app.platform.server.loopback import DropConnection
 
-Forward: TypeAlias = Callable[[Receive, PassedAnswer], Coroutine[Any, Any, None]]
+Forward: TypeAlias = Callable[[Receive, PassedAnswer], Awaitable[None]]
 
 
 class CallCutOff(Unavailable):
@@ -29,16 +27,9 @@ class ForwardedAnswer(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send it. Errors before the first byte are answered like those of any route."""
         answer = PassedAnswer(send)
-        # A task of its own: the gateway cancels calls of a run that is stopped.
-        forwarding = asyncio.create_task(self._forward(receive, answer))
         try:
-            await asyncio.wait({forwarding})
-        except asyncio.CancelledError:
-            forwarding.cancel()
-            await run_to_completion(asyncio.wait({forwarding}))
-            raise
-        error = DropConnection() if forwarding.cancelled() else forwarding.exception()
-        if isinstance(error, DropConnection) and not answer.is_sent:
+            await self._forward(receive, answer)
+        except DropConnection as error:
+            if answer.is_sent:
+                raise
             raise CallCutOff from error
-        if error is not None:
-            raise error

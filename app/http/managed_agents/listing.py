@@ -10,7 +10,7 @@ from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.http.managed_agents.ids import run_of
 from app.http.managed_agents.mapper import Event, SessionMapper
-from app.http.managed_agents.usage import usage_events
+from app.http.managed_agents.usage import FROM_RECEIPTS, usage_events
 from app.ids import RunKey
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.service import RunDeleted
@@ -50,8 +50,11 @@ async def page_of_events(
     if after is not None:
         turns = turns[_index_of(turns, after) :]
     found: list[Event] = []
+    has_usage = chosen.types is None or bool(chosen.types & FROM_RECEIPTS)
     for number, turn in enumerate(turns, 1):
-        events = await _events_of(services, session, turn, has_cost=has_cost)
+        # `after` may be of receipts: the filter of the page before may have been another.
+        needs_usage = has_usage or after is not None
+        events = await _events_of(services, session, turn, has_usage=needs_usage, has_cost=has_cost)
         for event in _rest(events if chosen.is_ascending else events[::-1], after):
             if chosen.chooses(event):
                 found.append(event)
@@ -79,14 +82,14 @@ def _rest(events: Sequence[Event], after: str | None) -> Iterator[Event]:
 
 
 async def _events_of(
-    services: Services, session: ManagedSession, turn: SessionTurn, *, has_cost: bool
+    services: Services, session: ManagedSession, turn: SessionTurn, *, has_usage: bool, has_cost: bool
 ) -> list[Event]:
     run = RunKey(session.conversation.account_id, turn.run_id)
     try:
         entries = await services.runs.events(run)
     except (RunNotFound, RunDeleted):
         return []
-    usage = await usage_events(services, session, turn.run_id, has_cost=has_cost)
+    usage = await usage_events(services, session, turn.run_id, has_cost=has_cost) if has_usage else []
     mapper = SessionMapper(turn.run_id, await services.managed.question(run), usage=usage)
     return await services.offload.run(partial(_mapped, mapper, entries), size=len(entries) * _ENTRY_BYTES)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from app.billing.receipts.records import Receipt
 from app.bootstrap.services import Services
@@ -10,6 +11,14 @@ from app.http.managed_agents.mapper import Event
 from app.http.managed_agents.schemas import SessionUsage
 from app.ids import RunId, RunKey
 from app.runs.managed.records import ManagedSession
+
+FROM_RECEIPTS: Final = frozenset(
+    {
+        *("session.usage", "span.model_request_start", "span.model_request_end"),
+        "agent.thread_context_compacted",
+    }
+)
+"""The types of these events."""
 
 
 async def usage_events(

@@ -75,7 +75,6 @@ class RunAnswer:
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended."""
         return self._mapper.done is not None
 
     @property
@@ -110,12 +109,10 @@ class RunAnswer:
 
     @property
     def _failure(self) -> ErrorCode | None:
-        """Why there is no answer, if that is an error here."""
         return None if self._mapper.error in _REASONS else self._mapper.error
 
     @property
     def _reason(self) -> str:
-        """Why the answer ends here."""
         if self._mapper.done is None:
             return "tool_calls" if self._for_client and not self._for_person else "stop"
         return "stop" if self._mapper.error is None else _REASONS.get(self._mapper.error, "stop")
@@ -144,7 +141,6 @@ class RunAnswer:
             yield {"content": "\n\n" + notice("; ".join(map(what_waits, waiting)), self._options.page, waits)}
 
     def _fields(self, kind: str) -> dict[str, Any]:
-        """The fields of every object of the response."""
         known = {"id": f"chatcmpl-{self._mapper.run_id}", "object": kind}
         return {**known, "created": self._created_s, "model": self._options.model}
 
@@ -164,7 +160,6 @@ class Citations(list[Delta]):
 
 
 def in_chat(cited: Delta) -> Delta:
-    """A citation as messages of chats have it."""
     return {"type": cited["type"], "url_citation": {name: cited[name] for name in cited if name != "type"}}
 
 

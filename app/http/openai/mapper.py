@@ -48,7 +48,6 @@ class CompletionMapper:
         return bool(self._open_calls)
 
     def map(self, entry: LogEntry) -> Iterator[Delta]:
-        """What one entry adds to the answer."""
         event = entry.event
         match event:
             case events.TextDelta() | events.ThinkingDelta() | events.MessageDiscarded():
@@ -136,6 +135,5 @@ def call_id(run_id: str, tool_call_id: str) -> str:
 
 
 def run_of_call(known: str) -> tuple[str, str]:
-    """The run and the run's own id of a call."""
     run_id, _, tool_call_id = known.partition(_SEPARATOR)
     return run_id, tool_call_id

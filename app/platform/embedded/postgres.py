@@ -24,7 +24,7 @@ import structlog
 from filelock import FileLock, Timeout
 
 from app.errors import OperatorError
-from app.platform.embedded.watched import environment, reason_of, start_watched, stop_watched
+from app.platform.embedded.watched import environment, keep_running, reason_of, start_watched, stop_watched
 
 log = structlog.get_logger(__name__)
 
@@ -134,6 +134,7 @@ class _Cluster:
         try:
             url = f"postgresql://{_USER}:{self._password()}@{_HOST}:{port}/postgres"
             await self._wait_until_ready(watchdog, port)
+            keep_running(watchdog)
             _write_private(self.url_file, url)
             yield url
         finally:

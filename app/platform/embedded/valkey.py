@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from app.errors import OperatorError
-from app.platform.embedded.watched import reason_of, start_watched, stop_watched
+from app.platform.embedded.watched import keep_running, reason_of, start_watched, stop_watched
 
 _START_S = 60.0
 _TICK_S = 0.01
@@ -40,6 +40,7 @@ async def embedded_valkey(directory: Path) -> AsyncIterator[str]:
                     "REDIS_URL to use a Valkey of your own."
                 )
             await asyncio.sleep(_TICK_S)
+        keep_running(watched)
         yield f"unix://{path}"
     finally:
         await asyncio.to_thread(stop_watched, watched)

@@ -10,7 +10,7 @@ from app.platform.embedded import watchdog
 
 
 def start_watched(command: Sequence[str], *, directory: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start a program in this directory; returns its watchdog, which ends when the program does."""
+    """Start a program in this directory; returns its watchdog, which ends with it until `keep_running`."""
     config = {
         "command": command,
         "environment": environment(),
@@ -27,6 +27,13 @@ def start_watched(command: Sequence[str], *, directory: Path, log: Path) -> subp
         # Ctrl-C signals every process of the terminal's group; the program must outlive the server.
         start_new_session=True,
     )
+
+
+def keep_running(watched: subprocess.Popen[bytes]) -> None:
+    """Let the program, which is ready, be started again when it ends."""
+    if watched.stdin is not None:
+        watched.stdin.write(b"\n")
+        watched.stdin.flush()
 
 
 def stop_watched(watched: subprocess.Popen[bytes]) -> None:

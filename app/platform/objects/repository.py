@@ -59,7 +59,6 @@ async def keep_object(tx: Transaction, key: StoredObject) -> None:
 
 
 async def delete_object(tx: Transaction, key: StoredObject) -> None:
-    """Delete the row of a content."""
     await tx.execute(delete(stored_objects).where(_is(key)))
 
 

@@ -106,13 +106,11 @@ async def move_batches(tx: Transaction, old: ApiKeyId, new: ApiKeyId) -> None:
 
 
 async def count_active(reader: Reader, account_id: AccountId) -> int:
-    """How many batches of an account have not ended."""
     is_active = (batches.c.account_id == account_id) & batches.c.ended_at.is_(None)
     return int((await reader.execute(select(func.count()).where(is_active))).scalar_one())
 
 
 async def insert_batch(tx: Transaction, new: NewBatch) -> Batch:
-    """Insert a batch and its items."""
     values = {
         "id": new.id,
         "account_id": new.account_id,
@@ -140,14 +138,12 @@ async def insert_batch(tx: Transaction, new: NewBatch) -> Batch:
 
 
 async def find_batch(reader: Reader, account_id: AccountId, batch: UUID) -> Batch | None:
-    """The account's batch with this id."""
     statement = select(*_BATCH).where(batches.c.account_id == account_id, batches.c.id == batch)
     row = (await reader.execute(statement)).mappings().one_or_none()
     return None if row is None else Batch(**row)
 
 
 async def newest_batches(reader: Reader, account_id: AccountId, page: PageRequest) -> list[Batch]:
-    """A page of an account's batches, newest first."""
     of_account = select(*_BATCH).where(batches.c.account_id == account_id)
     statement = page_of(of_account, page, at=batches.c.created_at, id_=batches.c.id)
     return [Batch(**row) for row in (await reader.execute(statement)).mappings()]
@@ -242,7 +238,6 @@ async def items_after(reader: Reader, batch: UUID, position: int, *, most: int) 
 
 
 async def delete_batch(tx: Transaction, batch: UUID) -> None:
-    """Delete a batch, without its runs."""
     await tx.execute(delete(batches).where(batches.c.id == batch))
 
 

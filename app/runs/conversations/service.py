@@ -112,7 +112,6 @@ class ConversationService:
     async def list_conversations(
         self, caller: Principal, page: PageRequest, chosen: ConversationFilter = _ANY
     ) -> tuple[list[Conversation], str | None]:
-        """See `list_chosen`."""
         searching = nullcontext() if chosen.words is None else self._searches.slot(str(caller.account_id))
         async with searching, self.database.snapshot() as reader:
             return await list_chosen(reader, caller, page, chosen)
@@ -268,7 +267,6 @@ class ConversationService:
             return None if state is None else RunKey(account_id, state.run_id)
 
     async def has_run(self, run: RunKey, state_key: str) -> bool:
-        """Whether there is a conversation with this key, and the run belongs to it."""
         async with self.database.snapshot() as reader:
             conversation = await repository.find_conversation(reader, run.account_id, state_key)
             return conversation is not None and await has_run(reader, conversation, run.run_id)

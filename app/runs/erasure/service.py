@@ -72,7 +72,6 @@ class Erasures:
         return found
 
     async def work(self) -> None:
-        """Go on until cancelled."""
         await forever(self._sweep, 0, name="erasures")
 
     async def _sweep(self) -> None:

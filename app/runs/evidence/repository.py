@@ -57,5 +57,4 @@ async def find_evidence(reader: Reader, key: RunKey, *, after: int, limit: int) 
 
 
 async def delete_evidence(tx: Transaction, key: RunKey) -> None:
-    """Delete the evidence of a run."""
     await tx.execute(delete(run_evidence).where(tuple_(*_OF_RUN) == tuple(key)))

@@ -47,12 +47,10 @@ async def forget_readers_of_ended_runs(tx: Transaction) -> None:
 
 
 async def unexecuted_runs_with_readers(reader: Reader) -> list[RunKey]:
-    """The runs in no process that have, or had, readers."""
     return [RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in await reader.execute(_QUEUED)]
 
 
 async def readers_of(reader: Reader, runs: Collection[RunKey]) -> dict[RunKey, ReadersOfRun]:
-    """The readers of these runs."""
     seen: dict[RunKey, set[tuple[UUID, datetime]]] = defaultdict(set)
     ended: set[RunKey] = set()
     for row in await reader.execute(_READERS, _keys(runs)):

@@ -53,14 +53,12 @@ async def grant_calls(tx: Transaction, key: RunKey, tool_id: str) -> None:
 
 
 async def find_call(reader: Reader, key: RunKey, call_id: str) -> StoredCall | None:
-    """The call of the run with this id."""
     found = await reader.execute(_CALLS.where(run_waits.c.call_id == call_id), key._asdict())
     row = found.one_or_none()
     return None if row is None else StoredCall(**row._asdict())
 
 
 async def calls_of(reader: Reader, key: RunKey) -> list[StoredCall]:
-    """All calls of a run."""
     rows = await reader.execute(_CALLS.order_by(run_waits.c.requested_at), key._asdict())
     return [StoredCall(**row._asdict()) for row in rows]
 

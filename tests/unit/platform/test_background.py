@@ -132,6 +132,24 @@ async def test_a_race_that_nobody_wins_in_time_has_no_winner() -> None:
     assert slow.cleaned_up
 
 
+async def test_a_task_is_only_waited_for() -> None:
+    async def failing() -> None:
+        raise KeyError("x")
+
+    slow, quick, failed = (
+        asyncio.create_task(asyncio.Event().wait()),
+        Waiter(),
+        asyncio.create_task(failing()),
+    )
+    quick.release.set()
+
+    assert await first_of(slow, quick.wait()) == First(1, "released")
+    assert await first_of(failed, slow) == First(0, None)
+    assert not slow.cancelling()
+    slow.cancel()
+    assert isinstance(failed.exception(), KeyError)
+
+
 async def test_a_race_raises_what_its_winner_raises() -> None:
     async def failing() -> None:
         raise KeyError("x")

@@ -56,7 +56,6 @@ class CliLauncher:
         return len(self._processes)
 
     def pids(self) -> list[int]:
-        """The process ids of all CLIs that run."""
         found = (process.pid for process in self._processes.values())
         return [pid for pid in found if pid is not None]
 

@@ -351,7 +351,6 @@ def _agent_name(call: events.ToolCallStart) -> str:
 
 
 def tool_result_id(call_id: str) -> str:
-    """The id of the message with a call's result."""
     return f"{call_id}:result"
 
 

@@ -19,14 +19,12 @@ class WholeCompletion(RunAnswer):
         self._ending: list[Delta] = []
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
-        """Keep these entries."""
         for entry in entries:
             self._new(entry)
         self._entries += entries
         return b""
 
     def encode_pause(self) -> bytes:
-        """Keep what the answer ends with."""
         self._ending = list(self._at_pause())
         return b""
 

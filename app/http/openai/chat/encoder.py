@@ -22,7 +22,6 @@ class ChunkEncoder(RunAnswer):
         self._cited = Citations()
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
-        """The chunks of these entries."""
         return "".join(frame for entry in entries for frame in self._frames(entry)).encode("ascii")
 
     def encode_pause(self) -> bytes:

@@ -42,6 +42,8 @@ class ResponseEncoder(RunAnswer):
         self._record = record
         self._starting_after = starting_after
         self._sequence = 0
+        self._begun: str | None = None
+        """The status that was told last."""
         self._output: list[dict[str, Any]] = []
         self._open: dict[str, Any] = {}
         """The item that is being written: a message or reasoning."""
@@ -60,7 +62,6 @@ class ResponseEncoder(RunAnswer):
 
     @property
     def ended(self) -> bool:
-        """Whether the response is complete."""
         return self._is_over or super().ended
 
     @property
@@ -79,7 +80,6 @@ class ResponseEncoder(RunAnswer):
         return not self.ended and bool(self._for_client)
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
-        """The events of these entries."""
         return "".join(frame for entry in entries for frame in self._frames(entry)).encode("ascii")
 
     def encode_pause(self) -> bytes:
@@ -102,7 +102,6 @@ class ResponseEncoder(RunAnswer):
 
     @property
     def response(self) -> dict[str, Any]:
-        """The response as far as it goes."""
         status = self._status
         done, failure = self._mapper.done, self._failure
         error = None
@@ -157,7 +156,7 @@ class ResponseEncoder(RunAnswer):
         deltas = self._new(entry)
         if entry.position > self._received.position:
             self._note(entry)
-            yield from self._begin()
+            yield from self._begin("queued" if isinstance(entry.event, events.Queued) else "in_progress")
         for delta in deltas:
             yield from self._added(delta)
         if self._mapper.done is not None:
@@ -188,11 +187,13 @@ class ResponseEncoder(RunAnswer):
             case _:
                 return False
 
-    def _begin(self) -> Iterator[str]:
-        if self._sequence:
+    def _begin(self, status: str = "in_progress") -> Iterator[str]:
+        if self._begun in ("in_progress", status):
             return
-        head = {**self._head("in_progress"), "error": None, "incomplete_details": None}
-        for name in ("created", "in_progress"):
+        names = (status,) if self._begun else ("created", status)
+        self._begun = status
+        head = {**self._head(status), "error": None, "incomplete_details": None}
+        for name in names:
             yield self._frame(f"response.{name}", response={**head, "output": [], "usage": None})
 
     def _finish(self) -> Iterator[str]:
@@ -249,7 +250,6 @@ class ResponseEncoder(RunAnswer):
             yield self._of_part("response.reasoning_summary_part.added", part=_summary(""))
 
     def _close(self) -> Iterator[str]:
-        """End the item that is open."""
         if not (item := self._open):
             return
         text = "".join(self._text)
@@ -318,13 +318,11 @@ class WholeResponse(ResponseEncoder):
         self._entries: list[LogEntry] = []
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
-        """Keep these entries."""
         super().encode(entries)
         self._entries += entries
         return b""
 
     def _frame(self, kind: str, **fields: Any) -> str:  # noqa: ARG002 - those of a stream
-        """No stream."""
         return ""
 
     def encode_so_far(self, entries: Sequence[LogEntry]) -> None:

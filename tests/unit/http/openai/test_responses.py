@@ -13,6 +13,7 @@ from app.events import (
     Citation,
     ClientEvent,
     MessageDiscarded,
+    Queued,
     RunError,
     TextDelta,
     ThinkingDelta,
@@ -108,6 +109,25 @@ def test_a_response_is_the_same_however_late_it_is_read_and_however_it_is_divide
     for last in numbers:
         resumed = ResponseEncoder(RECORD, OPTIONS, starting_after=last).encode(RUN)
         assert frames(resumed) == frames(at_once)[last + 1 :]
+
+
+def test_a_stream_says_that_a_run_has_waited_for_its_turn() -> None:
+    events = entries_of(Queued(position=2), *(STARTED, text("one"), DONE))
+    live = ResponseEncoder(RECORD, OPTIONS)
+
+    first, at_once = live.encode(events[:1]), ResponseEncoder(RECORD, OPTIONS).encode(events)
+
+    shown = frames(at_once)
+    assert at_once == first + live.encode(events[1:])
+    assert len(frames(first)) == 2
+    assert [(each["type"], each["response"]["status"]) for each in shown[:3]] == [
+        *(("response.created", "queued"), ("response.queued", "queued")),
+        ("response.in_progress", "in_progress"),
+    ]
+    assert [each["sequence_number"] for each in shown] == list(range(len(shown)))
+    assert [each["type"] for each in shown[3:]].count("response.in_progress") == 0
+    resumed = ResponseEncoder(RECORD, OPTIONS, starting_after=1).encode(events)
+    assert frames(resumed) == shown[2:]
 
 
 def cited(url: str, message_id: str = "m") -> Citation:
