@@ -28,6 +28,7 @@ from app.runs.repository import find_run
 from tests.factories import a_budget, a_new_turn
 from tests.integration.run_queue import Queue
 from tests.integration.statements import execute
+from tests.patience import PATIENCE_S
 
 SIZE = 2
 
@@ -146,6 +147,24 @@ async def test_an_id_is_stored_once(database: Database, key: KeyRecord) -> None:
     records = await asyncio.gather(*(stored(queue, queue.new(key, "same")) for _ in range(4)))
 
     assert len([each for each in records if each is not None]) == 1
+
+
+async def _stored_after_checks(queue: Queue, new: NewRun) -> RunRecord | None:
+    async with queue.database.transaction() as tx:
+        return await queue.queue.insert(tx, new)
+
+
+@pytest.mark.parametrize("store", [stored, _stored_after_checks])
+async def test_a_taken_id_is_found_while_its_run_is_changed(
+    database: Database, key: KeyRecord, store: Callable[[Queue, NewRun], Awaitable[RunRecord | None]]
+) -> None:
+    """What ends a run has its row, and then waits for what an insert has locked: a deadlock."""
+    queue = Queue(database)
+    await queue.post(key, "same")
+    async with database.transaction() as tx:
+        await tx.execute(text("UPDATE runs SET priority = 1"))
+
+        assert await asyncio.wait_for(store(queue, queue.new(key, "same")), PATIENCE_S) is None
 
 
 async def test_a_full_queue_takes_no_run(database: Database, key: KeyRecord) -> None:
