@@ -105,6 +105,17 @@ WRONG: dict[str, dict[str, Any]] = {
     "initial_events.0.content: must hold": {
         "initial_events": [{"type": "user.message", "content": [{**TEXT, "text": " "}]}]
     },
+    "initial_events.1.content.0.source.data": {
+        "initial_events": [
+            {"type": "user.message", "content": [TEXT]},
+            {
+                "type": "user.message",
+                "content": [
+                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "x"}}
+                ],
+            },
+        ]
+    },
 }
 
 
@@ -118,6 +129,32 @@ async def test_a_session_that_cannot_be_is_refused_by_its_field(
     assert status == (404 if field == "model" else 400), kind
     assert message.startswith(field)
     assert (await tenant.get(SESSIONS)).json()["data"] == []
+
+
+async def test_a_session_begins_with_its_first_message_or_not_at_all(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("ok")]))
+    http = world.http
+    messages = [{"type": "user.message", "content": [{**TEXT, "text": each}]} for each in ("One", "Two")]
+    first = await created(
+        http, agent="messages:assistant", title="Named", metadata={"a": "1"}, initial_events=messages
+    )
+    begun = (await http.get(f"{SESSIONS}/{first['id']}")).json()
+    caller = await world.services.accounts.authenticate(KEY)
+    asked: list[str] = []
+    async with asyncio.timeout(PATIENCE_S):
+        while len(asked) < len(messages):
+            listed = await http.get(f"{SESSIONS}/{first['id']}/events", params={"types[]": "user.message"})
+            asked = [each["content"][0]["text"] for each in listed.json()["data"]]
+            await asyncio.sleep(0.02)
+    await world.services.ledger.change_mode(caller.account_id, "prepaid")
+    refused = await http.post(SESSIONS, json={**NEW, "initial_events": messages})
+
+    assert first["id"].startswith(PREFIX)
+    assert (begun["title"], begun["metadata"], begun["deployment_id"]) == ("Named", {"a": "1"}, None)
+    assert asked == ["One", "Two"]
+    assert message_of(refused)[:2] == (402, "billing_error")
+    assert [each["id"] for each in (await http.get(SESSIONS)).json()["data"]] == [first["id"]]
+    assert len((await http.get("/v1/sessions")).json()["items"]) == 1
 
 
 async def test_a_tool_that_no_run_could_have_is_refused_when_it_is_described(

@@ -33,7 +33,7 @@ from app.runs.managed.records import PREFIX, ManagedSession, SessionFilter, Sess
 from app.runs.managed.repository import chosen_sessions, turns_in
 from app.runs.managed.turns import NewTurns
 from app.runs.records import UNFINISHED, RunRecord
-from app.runs.requests.posted import Posting
+from app.runs.requests.posted import BegunSession, MessageOrigin, Posting
 from app.runs.service import RunService
 
 _SMALLEST_USD: Final = Decimal("1e-10")
@@ -82,7 +82,7 @@ class ManagedSessions:
     async def create(
         self, caller: Principal, settings: SessionSettings, *, title: str | None
     ) -> ManagedSession:
-        """Create a session; raises `GraphNotAllowed`, `GraphNotFound`."""
+        """Create a session without a run; raises `GraphNotAllowed`, `GraphNotFound`."""
         if not caller.terms.allows_graph(settings.graph_id):
             raise GraphNotAllowed
         self.graphs.get(settings.graph_id)
@@ -95,6 +95,25 @@ class ManagedSessions:
         async with self.database.transaction() as tx:
             inserted = await insert_conversation(tx, new)
         return ManagedSession(inserted or new, settings)
+
+    async def begin(
+        self,
+        caller: Principal,
+        settings: SessionSettings,
+        content: str | list[ContentPart],
+        *,
+        title: str | None,
+        **posting: Unpack[Posting],
+    ) -> str:
+        """Create a session with its first run and return its id; raises what `RunService.start` raises.
+
+        There is no session without that run, whatever it is refused for.
+        """
+        session_id = f"{PREFIX}{new_uuid().hex}"
+        request = _request_of(settings, session_id, content, left_usd=settings.budget_usd)
+        begun = BegunSession(settings.stored(), title=title)
+        await self.runs.start(caller, request, origin=MessageOrigin(begins=begun), **posting)
+        return session_id
 
     async def get(self, caller: Principal, session_id: str) -> ManagedSession:
         """A session; raises `ConversationNotFound`, and `ScopeMissing` if the caller may not read it."""
@@ -199,7 +218,7 @@ class ManagedSessions:
     async def _start(
         self, caller: Principal, session: ManagedSession, content: str | list[ContentPart], posting: Posting
     ) -> SaidMessage:
-        settings, left = session.settings, session.left_usd
+        left = session.left_usd
         if left is not None:
             settled = await self.settled(caller, session.id)
             since, left = settled.unsettled_since, settled.left_usd or Decimal(0)
@@ -209,19 +228,25 @@ class ManagedSessions:
             left = left.quantize(_SMALLEST_USD, rounding=ROUND_DOWN)
             if left <= 0:
                 raise SessionBudgetReached
-        request = GraphRunRequest.of(
-            graph_id=settings.graph_id,
-            messages=[Message.of(role="user", content=content)],
-            state_key=session.id,
-            on_conflict="reject",
-            model=settings.model,
-            client_tools=settings.tools,
-            metadata=dict(settings.metadata) or None,
-            limits=RunLimits() if left is None else RunLimits.of(max_budget_usd=left, cover_calls=True),
-        )
+        request = _request_of(session.settings, session.id, content, left_usd=left)
         record = await self.runs.start(caller, request, **posting)
         self.turns.notice(caller.account_id, session.id)
         return SaidMessage(record.key.run_id)
+
+
+def _request_of(
+    settings: SessionSettings, session_id: str, content: str | list[ContentPart], *, left_usd: Decimal | None
+) -> GraphRunRequest:
+    return GraphRunRequest.of(
+        graph_id=settings.graph_id,
+        messages=[Message.of(role="user", content=content)],
+        state_key=session_id,
+        on_conflict="reject",
+        model=settings.model,
+        client_tools=settings.tools,
+        metadata=dict(settings.metadata) or None,
+        limits=RunLimits() if left_usd is None else RunLimits.of(max_budget_usd=left_usd, cover_calls=True),
+    )
 
 
 def _settings(conversation: Conversation) -> SessionSettings:
