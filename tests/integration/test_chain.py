@@ -228,9 +228,7 @@ CASES = [
     case("an entry is inserted", insert_link, rf"position {ENTRIES} .*not as root 1 signed it"),
     case(
         "a receipt is inserted past the chain",
-        sql(
-            f"UPDATE credit_ledger SET receipt_id = gen_random_uuid() WHERE id IN {entry_at('= 7')}",
-        ),
+        sql(f"UPDATE credit_ledger SET receipt_id = gen_random_uuid() WHERE id IN {entry_at('= 7')}"),
         r"account \S+, receipt \S+: is in no chain",
     ),
     case(

@@ -57,9 +57,7 @@ async def test_a_deleted_run_has_no_contents_and_keeps_its_receipts(world_of: Wo
     assert len(world.simulator.requests) == 1
 
 
-async def test_a_full_storage_quota_is_a_507_until_something_is_deleted(
-    world_of: WorldOf,
-) -> None:
+async def test_a_full_storage_quota_is_a_507_until_something_is_deleted(world_of: WorldOf) -> None:
     world = await world_of(in_turn(*[Reply([Text("ok")])] * 3), **ONE_MB)
     _, key = await world.services.accounts.create_key("umbrella", SCOPES)
     first, second = a_request(LARGE, runId="first", stateKey="chat"), a_request(LARGE, runId="second")

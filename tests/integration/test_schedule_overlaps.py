@@ -7,15 +7,7 @@ import pytest
 
 from app.ids import RunKey
 from app.platform.db import Database
-from tests.integration.schedule_server import (
-    HOUR,
-    MINUTE,
-    NOON,
-    SECOND,
-    OpenServer,
-    SetClock,
-    waits_for,
-)
+from tests.integration.schedule_server import HOUR, MINUTE, NOON, SECOND, OpenServer, SetClock, waits_for
 from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 
@@ -165,10 +157,7 @@ async def test_a_run_counts_although_the_earlier_one_could_not_be_cancelled(
     open_server: OpenServer, database: Database
 ) -> None:
     go_on, clock = asyncio.Event(), SetClock()
-    async with (
-        open_server(waits_for(go_on), clock=clock) as first,
-        open_server(clock=clock) as second,
-    ):
+    async with open_server(waits_for(go_on), clock=clock) as first, open_server(clock=clock) as second:
         schedule = await first.schedule(overlap="cancel")
         await first.at(NOON + MINUTE)
         for statement in REFUSE_CANCELS:

@@ -129,9 +129,7 @@ async def test_a_history_that_contradicts_the_conversation_ends_the_run() -> Non
     assert failed.value.outcome.error == "invalid_request"
 
 
-async def test_what_the_sdk_could_not_store_is_stored_from_the_file(
-    tmp_path: Path,
-) -> None:
+async def test_what_the_sdk_could_not_store_is_stored_from_the_file(tmp_path: Path) -> None:
     plan = a_plan()
     turn, store = await a_turn(plan, user_messages("hello"), away=1)
     session, directory = sdk_session.SdkSession(store, turn), RunDirectory(tmp_path)
