@@ -312,11 +312,6 @@ CASES = [
         "leaf of root 1, which is missing: is in no chain",
     ),
     case(
-        "the oldest root is removed",
-        sql("DELETE FROM chain_roots WHERE number = 1"),
-        "root 2: root 1 should be here",
-    ),
-    case(
         "the oldest root is removed with its leaves",
         sql(
             "DELETE FROM chain_leaves WHERE root_number = 1",

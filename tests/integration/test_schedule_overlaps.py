@@ -64,20 +64,6 @@ async def test_the_earlier_run_is_cancelled(open_server: OpenServer) -> None:
         assert await server.outcomes(schedule) == ["started"] * 3
 
 
-async def test_runs_may_overlap(open_server: OpenServer) -> None:
-    go_on = asyncio.Event()
-    async with open_server(waits_for(go_on)) as server:
-        schedule = await server.schedule(overlap="allow")
-        for minutes in (1, 2, 3):
-            await server.at(NOON + minutes * MINUTE)
-        unfinished = [run.finished for run in await server.runs()]
-        go_on.set()
-        await server.ended()
-
-        assert unfinished == [False] * 3
-        assert await server.outcomes(schedule) == ["started"] * 3
-
-
 @pytest.mark.parametrize("is_finished", [False, True])
 async def test_a_run_outside_the_schedule_is_no_obstacle(
     open_server: OpenServer, *, is_finished: bool
