@@ -151,10 +151,7 @@ async def test_a_sibling_host_cannot_plant_a_session_behind_a_proxy_that_hides_h
 @in_shared_world
 async def test_the_host_cookie_takes_precedence_over_a_planted_one(world: World) -> None:
     _, other = await world.services.accounts.create_key("attacker", ["runs:read"])
-    async with (
-        a_browser(world) as attacker,
-        a_browser(world, Origin="https://chat.example.org") as victim,
-    ):
+    async with a_browser(world) as attacker, a_browser(world, Origin="https://chat.example.org") as victim:
         planted = await attacker.post(SESSION, json={"apiKey": other})
         own = await world.services.browser_sessions.open(KEY)
         cookies = f"{planted.headers['set-cookie'].partition(';')[0]}; __Host-runtally_session={own.token}"

@@ -11,13 +11,7 @@ import pytest
 from app.billing.chain.sums.comparison import MOST_ROLLUPS, ROWS_PER_SLICE, wrong_sums
 from app.platform.db import Database
 from tests.factories import a_fact, an_account, an_open_database
-from tests.integration.chain_books import (
-    DAYS,
-    MESSAGES,
-    Books,
-    attacker,
-    verified,
-)
+from tests.integration.chain_books import DAYS, MESSAGES, Books, attacker, verified
 from tests.integration.receipt_queues import delivered_queue
 from tests.patience import PATIENCE_S
 

@@ -31,8 +31,7 @@ from tests.integration.statements import execute
 
 
 async def test_a_message_without_its_answer_is_unshown_once_the_model_has_answered_it(
-    database: Database,
-    key: KeyRecord,
+    database: Database, key: KeyRecord
 ) -> None:
     conversation = await a_turn(database, key, "r1")
     posted, runs = ["r1/user", "new"], {"r1/user": RunId("r1")}
@@ -98,10 +97,7 @@ async def test_results_find_the_run_of_their_calls_and_no_other(
         controls.append(context.control)
         results.append(await context.control.client_calls.call("confirm", {}, call_id="call-1"))
 
-    async with (
-        SchemaChecker(workers=1, check_s=5.0) as schemas,
-        open_core(executor=Executing(do)) as core,
-    ):
+    async with SchemaChecker(workers=1, check_s=5.0) as schemas, open_core(executor=Executing(do)) as core:
         caller, chat = caller_of(await an_account(database)), Chat(RETRIED.id, KEY)
         runs = ClientToolRuns(
             *(database, core.service, core.process.commands, conversations_over(database)),

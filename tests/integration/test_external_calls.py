@@ -93,9 +93,7 @@ async def test_each_session_is_a_run_and_an_account_sees_its_own(world_of: World
     assert {answer.status_code for answer in foreign} == {404}
 
 
-async def test_a_session_ends_when_it_is_not_used_and_the_next_call_begins_another(
-    world_of: WorldOf,
-) -> None:
+async def test_a_session_ends_when_it_is_not_used_and_the_next_call_begins_another(world_of: WorldOf) -> None:
     hold = Hold(FIRST_DELTA)
     answers = in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("again")]))
     world = await world_of(answers, RUNTALLY_EXTERNAL_IDLE_S=0.1)

@@ -22,12 +22,7 @@ from app.platform.db import Database
 from app.platform.metrics.objects import ObjectMetrics
 from app.platform.network import DIRECT
 from app.platform.objects.service import INSIDE, Objects
-from app.platform.objects.storage import (
-    ContentLost,
-    ContentsUnavailable,
-    ObjectsNotUsable,
-    ObjectStorage,
-)
+from app.platform.objects.storage import ContentLost, ContentsUnavailable, ObjectsNotUsable, ObjectStorage
 from app.platform.setting_groups.database import POOL_SIZE
 from app.platform.settings import Settings
 from app.platform.storage.repository import stored_bytes

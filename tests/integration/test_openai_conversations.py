@@ -18,6 +18,8 @@ from tests.e2e.stories import World, a_client, a_request
 from tests.integration.conftest import in_shared_world
 from tests.integration.statements import execute
 
+pytestmark = in_shared_world
+
 CHAT = "messages:assistant"
 CONVERSATIONS = "/openai/v1/conversations"
 
@@ -46,7 +48,6 @@ def error_of(answer: httpx.Response) -> tuple[int, str | None, str | None]:
     return answer.status_code, error["param"], error["code"]
 
 
-@in_shared_world
 async def test_a_conversation_has_metadata_and_items_before_its_first_response(
     tenant: httpx.AsyncClient,
 ) -> None:
@@ -96,7 +97,6 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
-@in_shared_world
 @pytest.mark.parametrize("field", WRONG)
 async def test_a_conversation_that_cannot_be_is_refused_by_its_field(
     tenant: httpx.AsyncClient, field: str
@@ -113,7 +113,6 @@ async def test_a_conversation_that_cannot_be_is_refused_by_its_field(
         assert texts_of(await tenant.get(f"{path}/items")) == []
 
 
-@in_shared_world
 async def test_what_is_too_much_or_unknown_is_refused(tenant: httpx.AsyncClient) -> None:
     path = await created(tenant, "One")
     many = await tenant.post(f"{path}/items", json={"items": [item("x")] * 21})
@@ -136,7 +135,6 @@ async def test_what_is_too_much_or_unknown_is_refused(tenant: httpx.AsyncClient)
     assert [error_of(each)[:2] for each in refused] == [(422, next(iter(params))) for params in lists]
 
 
-@in_shared_world
 async def test_what_a_conversation_is_created_with_counts_as_stored_until_it_is_deleted(
     tenant: httpx.AsyncClient, world: World
 ) -> None:
@@ -164,7 +162,6 @@ async def test_what_a_conversation_is_created_with_counts_as_stored_until_it_is_
     assert [third, await stored()] == [before] * 2
 
 
-@in_shared_world
 async def test_a_key_that_may_only_write_reaches_those_that_it_has_created(world: World) -> None:
     async def a_writer(*scopes: Scope) -> Any:
         _, key = await world.services.accounts.create_key("default", ["runs:write", *scopes])
@@ -187,7 +184,6 @@ async def test_a_key_that_may_only_write_reaches_those_that_it_has_created(world
     assert deleted.status_code == 200
 
 
-@in_shared_world
 async def test_what_was_deleted_is_left_out_and_not_read_run_by_run(
     tenant: httpx.AsyncClient, world: World
 ) -> None:
@@ -219,7 +215,6 @@ async def test_what_was_deleted_is_left_out_and_not_read_run_by_run(
     assert error_of(gone)[:2] == (422, "after")
 
 
-@in_shared_world
 async def test_an_end_user_is_not_shown_one_that_the_application_has_created(
     tenant: httpx.AsyncClient, world: World
 ) -> None:
@@ -237,7 +232,6 @@ async def test_an_end_user_is_not_shown_one_that_the_application_has_created(
         await conversations.require_reading(ann, each.state_key)
 
 
-@in_shared_world
 async def test_a_function_that_cannot_be_used_is_left_out_also_where_the_graph_takes_none(
     tenant: httpx.AsyncClient,
 ) -> None:

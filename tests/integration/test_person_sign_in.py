@@ -17,13 +17,7 @@ from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions, OpenedSession, SessionEnded
 from app.auth.oidc.attempt import LIFETIME, Attempt
 from app.auth.oidc.code_exchange import CodeExchange
-from app.auth.oidc.service import (
-    NoRole,
-    PersonSignIn,
-    SignInDenied,
-    SignInExpired,
-    SignInRefused,
-)
+from app.auth.oidc.service import NoRole, PersonSignIn, SignInDenied, SignInExpired, SignInRefused
 from app.auth.records import SignedInPerson
 from app.auth.roles import ROLES
 from app.auth.tokens.checks import SKEW_S, TokenExpired, TokenRefused

@@ -102,9 +102,7 @@ async def test_a_process_that_stands_still_loses_its_transaction_only(
     await asyncio.gather(stuck.aclose(), idle.aclose())
 
 
-async def test_through_a_pooler_an_older_process_counts_for_as_long_as_its_lease(
-    database: Database,
-) -> None:
+async def test_through_a_pooler_an_older_process_counts_for_as_long_as_its_lease(database: Database) -> None:
     """Its connections would show that it was killed; through a pooler they are nobody's."""
     killed = Worker(new_uuid(), role="serve", version="0", places=1, taken=0, draining=False, lease_s=3600)
     async with database.write() as tx:

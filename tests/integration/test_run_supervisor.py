@@ -41,9 +41,7 @@ async def test_log_lines_of_a_run_name_nothing_of_what_started_it(database: Data
     assert active.final is not None
     assert active.final.ok
     key_id = str(plan.attribution.api_key_id)
-    assert witness.bound == [
-        {"run_id": run.run_id, "account_id": str(run.account_id), "key_id": key_id},
-    ]
+    assert witness.bound == [{"run_id": run.run_id, "account_id": str(run.account_id), "key_id": key_id}]
 
 
 async def test_the_end_of_a_run_gives_back_its_place(database: Database, tmp_path: Path) -> None:

@@ -14,15 +14,7 @@ from app.schedules.records import FiringConfig, run_id_of
 from app.schedules.upkeep import ScheduleUpkeep
 from tests.factories import an_account
 from tests.integration.run_service import a_request, caller_of
-from tests.integration.schedule_server import (
-    HOUR,
-    MINUTE,
-    NOON,
-    SECOND,
-    OpenServer,
-    SetClock,
-    due_at,
-)
+from tests.integration.schedule_server import HOUR, MINUTE, NOON, SECOND, OpenServer, SetClock, due_at
 from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 from tests.scripted import WriteMessage
@@ -121,10 +113,7 @@ async def test_a_clock_that_goes_back_starts_nothing_twice_and_the_schedule_goes
 
 async def test_a_server_that_accepts_no_runs_leaves_them_to_others(open_server: OpenServer) -> None:
     clock = SetClock()
-    async with (
-        open_server(clock=clock) as stopping,
-        open_server(clock=clock) as other,
-    ):
+    async with open_server(clock=clock) as stopping, open_server(clock=clock) as other:
         schedule = await other.schedule()
         await stopping.core.drain.drain(within_s=1)
 

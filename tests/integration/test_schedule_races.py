@@ -133,8 +133,7 @@ async def pass_until_killed(server: ScheduleServer) -> bool:
 async def end_orphans(database: Database) -> None:
     """What recovery does with the runs of processes that were killed."""
     await execute(
-        database,
-        "UPDATE runs SET status = 'failed', ended_at = now() WHERE status IN ('queued', 'running')",
+        database, "UPDATE runs SET status = 'failed', ended_at = now() WHERE status IN ('queued', 'running')"
     )
 
 

@@ -7,14 +7,7 @@ from app.platform.db import Database
 from app.platform.server.memory import MemoryCeiling
 from app.schedules.upkeep import ScheduleUpkeep
 from tests.integration.run_service import a_request
-from tests.integration.schedule_server import (
-    HOUR,
-    MINUTE,
-    NOON,
-    SECOND,
-    OpenServer,
-    waits_for,
-)
+from tests.integration.schedule_server import HOUR, MINUTE, NOON, SECOND, OpenServer, waits_for
 from tests.integration.statements import execute
 
 

@@ -12,12 +12,7 @@ from app.billing.chain.sealing_key import SealingKey
 from app.billing.credit.ledger import CreditLedger
 from app.billing.credit.records import GrantTerms, month_of
 from app.billing.statements.records import Statement, content_of, month_after, month_before, month_start
-from app.billing.statements.service import (
-    SETTLED_AFTER,
-    StatementMaker,
-    StatementNotFound,
-    Statements,
-)
+from app.billing.statements.service import SETTLED_AFTER, StatementMaker, StatementNotFound, Statements
 from app.ids import AccountId
 from app.platform.clock.clock import Clock
 from app.platform.db import Database, StatementFailed

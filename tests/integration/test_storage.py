@@ -15,7 +15,6 @@ from app.platform.db import Database
 from app.platform.storage.records import KEPT_FOR_EVER, Retention
 from app.platform.storage.repository import stored_bytes
 from app.platform.storage.service import StorageFull, StorageQuota
-from app.runs.commands.service import RunNotFound
 from app.runs.deletion.service import RunDeletion, RunNotEnded
 from app.runs.events.codec import encode_events
 from app.runs.events.terminal import POSITIONS_PER_ATTEMPT, with_positions
@@ -155,15 +154,6 @@ async def test_deleting_a_run_frees_its_storage_and_keeps_the_row(database: Data
     assert (record.final.content, record.status) == ("", "succeeded")
     with pytest.raises(FilesExpired):
         await workspaces.listing(run)
-
-
-async def test_a_run_of_another_account_cannot_be_deleted(database: Database) -> None:
-    run = await an_accepted_run(database)
-    foreign_key = await an_account(database, "umbrella")
-    contents, _ = contents_of(database)
-
-    with pytest.raises(RunNotFound):
-        await contents.delete(RunKey(foreign_key.account_id, run.run_id))
 
 
 async def test_an_account_above_its_quota_can_store_no_more(database: Database) -> None:

@@ -244,10 +244,7 @@ CODE = {"grant": "authorization_code", "client_id": None, "client_secret": None}
 
 
 async def consent(
-    settings: Settings,
-    *,
-    graph: str = "claude_agents:librarian",
-    paste: Callable[[str], str] | None = None,
+    settings: Settings, *, graph: str = "claude_agents:librarian", paste: Callable[[str], str] | None = None
 ) -> None:
     """Log in, with a browser that opens what is printed.
 

@@ -33,11 +33,7 @@ async def a_key(world: World, *scopes: str) -> str:
 
 def ways_to_approve(run_id: str, request_id: str) -> dict[str, tuple[str, str, Any]]:
     """Requests that would let the mail go."""
-    entry = {
-        "interruptId": f"{run_id}/9/{request_id}",
-        "status": "resolved",
-        "payload": {"approved": True},
-    }
+    entry = {"interruptId": f"{run_id}/9/{request_id}", "status": "resolved", "payload": {"approved": True}}
     approval = {
         "type": "tool-x",
         "state": "approval-responded",

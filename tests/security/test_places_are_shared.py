@@ -91,10 +91,7 @@ async def ran_in_time(http: httpx.AsyncClient) -> Outcome:
 
 
 async def test_runs_of_others_start_while_those_of_a_flood_hang(open_target: OpenTarget) -> None:
-    async with (
-        Simulator(slow_answer) as simulator,
-        open_target(simulator.url, **THREE_PLACES) as target,
-    ):
+    async with Simulator(slow_answer) as simulator, open_target(simulator.url, **THREE_PLACES) as target:
         keys = [await target.new_key(account) for account in ("flood", "flood", "other")]
         async with (
             target.client(keys[0]) as one,

@@ -97,10 +97,7 @@ RUNTALLY_TOOLS=
 """
 
 
-CHECKS = {
-    claude_agent.PROVIDER: claude_agent.check_graph,
-    messages_api.PROVIDER: messages_api.check_graph,
-}
+CHECKS = {claude_agent.PROVIDER: claude_agent.check_graph, messages_api.PROVIDER: messages_api.check_graph}
 
 
 class Kind(NamedTuple):

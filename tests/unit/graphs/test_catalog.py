@@ -326,10 +326,7 @@ def test_a_mistake_in_a_rule_is_named_with_its_key_and_line(tmp_path: Path, rule
         (f"{RULED}\nclient_tools: true", "{tool: 'pick_*', when: args.unknown, do: deny, stop: true}"),
         (f"{RULED}\nclient_tools: true", "{tool: '*', when: has(args.unknown), do: deny}"),
         (f"{HEAD}\nagents: {{a: {{description: d, prompt: p}}}}", "{tool: Agent, do: ask, message: x}"),
-        (
-            f"{HEAD}\nmcp_servers: {{lib: {{{SERVER}}}}}",
-            "{tool: 'lib__*', when: args.x == 1, do: deny}",
-        ),
+        (f"{HEAD}\nmcp_servers: {{lib: {{{SERVER}}}}}", "{tool: 'lib__*', when: args.x == 1, do: deny}"),
     ],
 )
 def test_rules_may_be_about_tools_that_are_known_when_a_run_starts(

@@ -11,13 +11,7 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.journal_records import JournalReader
 from app.usage.records import UsageFact
 from tests.patience import PATIENCE_S
-from tests.unit.billing.receipts.journals import (
-    SMALL,
-    JournalDirectory,
-    a_fact,
-    partial,
-    recovered,
-)
+from tests.unit.billing.receipts.journals import SMALL, JournalDirectory, a_fact, partial, recovered
 
 
 def test_a_replaced_record_leaves_exactly_one_of_the_two_after_any_crash(journals: JournalDirectory) -> None:

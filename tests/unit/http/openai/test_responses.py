@@ -144,7 +144,7 @@ def test_pages_that_are_cited_are_annotations_of_the_text_before() -> None:
 
     (part,) = (part for item in response.output for part in getattr(item, "content", ()))
     assert [(each.title, each.start_index, each.end_index) for each in part.annotations] == [
-        *(("https://a/", 0, 5), ("https://b/", 0, 5), ("https://a/", 5, 11), ("https://b/", 11, 17)),
+        *(("https://a/", 0, 5), ("https://b/", 0, 5), ("https://a/", 5, 11), ("https://b/", 11, 17))
     ]
     shown = frames(ResponseEncoder(RECORD, OPTIONS).encode(events))
     added = [each for each in shown if each["type"] == "response.output_text.annotation.added"]
@@ -248,7 +248,7 @@ def test_items_that_are_only_named_are_known_and_system_messages_count() -> None
     )
 
     assert [(each.role, each.text) for each in request.posted] == [
-        *(("developer", "Be brief."), ("developer", "Be kind."), ("tool", "blue")),
+        *(("developer", "Be brief."), ("developer", "Be kind."), ("tool", "blue"))
     ]
     assert (request.previous, request.results) == (("r-1", 3), {"r-1--a": "blue"})
     spec = GraphSpec(name="assistant", description="d", system_prompt="p", allow_system_messages=False)

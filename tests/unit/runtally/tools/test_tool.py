@@ -67,8 +67,7 @@ def test_the_input_schema_is_an_object() -> None:
 
 
 @pytest.mark.parametrize(
-    ("effect", "read_only"),
-    [("read_only", True), ("state_change", False), ("external_side_effect", False)],
+    ("effect", "read_only"), [("read_only", True), ("state_change", False), ("external_side_effect", False)]
 )
 def test_only_a_read_only_effect_is_read_only(effect: str, *, read_only: bool) -> None:
     assert define(effect=effect).read_only is read_only
