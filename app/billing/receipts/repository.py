@@ -13,6 +13,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import RowMapping
 
+from app.billing.receipts.open_messages.repository import locking_open_messages
 from app.billing.receipts.records import ChargedMessage, InsertedReceipts, NewReceipt, Receipt, RunTotals
 from app.billing.receipts.tables import charge_receipts, measured_receipts
 from app.ids import AccountId, RunKey
@@ -55,13 +56,19 @@ _FENCED = ", ".join(_CHANGED_BY_FENCE.get(column.name, column.name) for column i
 
 _INSERT = text(
     f"""
-    WITH new AS (
+    WITH closed AS (
+        -- Not only of those inserted: whatever stored the others, their messages are not in progress.
+        DELETE FROM open_messages WHERE (account_id, source_reference) IN (
+            {locking_open_messages(_array(_receipts.account_id), _array(_receipts.source_reference))})
+        RETURNING TRUE
+    ), new AS (
         SELECT {_VALUES}, EXISTS (
             SELECT FROM run_takeovers AS lost
              WHERE lost.account_id = new.account_id AND lost.run_id = new.run_id
                AND lost.attempt = new.attempt
                AND lost.at + make_interval(secs => lost.clock_ahead_s) < new.used_at) AS is_fenced
-          FROM unnest({_ARRAYS}) AS new ({_NAMES})
+          -- Messages before receipts, like what recovers them: the count is there once they are locked.
+          FROM (SELECT count(*) FROM closed) AS closed, unnest({_ARRAYS}) AS new ({_NAMES})
     ), inserted AS (
         INSERT INTO charge_receipts ({_NAMES}, created_at)
         SELECT {_NAMES}, clock_timestamp() FROM new WHERE NOT is_fenced
@@ -75,12 +82,6 @@ _INSERT = text(
         SELECT {_FENCED}, clock_timestamp() FROM new WHERE is_fenced
         ON CONFLICT DO NOTHING
         RETURNING id
-    ), closed AS (
-        -- Not only of those inserted: whatever stored the others, their messages are not in progress.
-        DELETE FROM open_messages AS open
-         USING unnest({_array(_receipts.account_id)}, {_array(_receipts.source_reference)})
-               AS new (account_id, source_reference)
-         WHERE open.account_id = new.account_id AND open.source_reference = new.source_reference
     )
     SELECT id, FALSE AS is_fenced FROM inserted UNION ALL SELECT id, TRUE FROM fenced
     """,  # noqa: S608 - names and types of columns
