@@ -31,6 +31,7 @@ _AT_ONCE_BYTES = 64_000
 """Of a body that is compressed on the event loop."""
 _LEVEL = 5
 _OWN_SITE = b"same-origin"
+_ACCEPTS_GZIP = re.compile(rb"(?:^|[\s,])gzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
 _VALID_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
 
@@ -70,6 +71,10 @@ class RequestIds(Middleware):
             await self.app(scope, receive, send_with_id)
 
 
+class _HeadSent(Exception):
+    """The headers of a HEAD response have been sent."""
+
+
 class UnexpectedErrors(Middleware):
     """Responds to unexpected exceptions with a generic problem document and logs them."""
 
@@ -83,8 +88,8 @@ class UnexpectedErrors(Middleware):
 
         try:
             await self.app(scope, receive, send_recorded)
-        except DropConnection:
-            # The response breaks off for the client as well.
+        except (DropConnection, _HeadSent):
+            # The response breaks off for the client as well, or is complete.
             raise
         except Exception as error:
             if not started:
@@ -110,10 +115,6 @@ def route_of(scope: Scope) -> str | None:
     if path is None and (mounted := scope.get("root_path")):
         return f"{mounted}/{{path}}"
     return path
-
-
-class _HeadSent(Exception):
-    """The headers of a HEAD response have been sent."""
 
 
 class HeadRequests(Middleware):
@@ -209,7 +210,7 @@ class CompressedJson(Middleware):
 
 def _may_be_compressed(scope: Scope) -> bool:
     headers = dict(scope["headers"])
-    accepts = b"gzip" in headers.get(b"accept-encoding", b"")
+    accepts = _ACCEPTS_GZIP.search(headers.get(b"accept-encoding", b"")) is not None
     return accepts and scope["method"] == "GET" and headers.get(b"sec-fetch-site", _OWN_SITE) == _OWN_SITE
 
 

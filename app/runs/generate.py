@@ -2,10 +2,11 @@
 
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Unpack
 
 from app import errors
-from app.events import Step
+from app.events import RunError, Step
 from app.executors.port import RunSchemas
 from app.ids import RunKey
 from app.models.registry import ModelRegistry, UnknownModel
@@ -15,7 +16,7 @@ from app.platform.json_schema.document import SchemaUnusable
 from app.platform.json_schema.model_schema import ModelSchema
 from app.requests.attribution import labels_in
 from app.requests.messages import Message
-from app.requests.outcome import ErrorCode, GraphFinal
+from app.requests.outcome import ErrorCode, GraphFinal, SpentBudget
 from app.requests.principal import Principal
 from app.requests.run_request import GraphRunRequest, ResponseFormat
 from app.runs.requests.generate import GenerateObjectRequest, GenerateRequest
@@ -108,7 +109,7 @@ class GenerationFailed(errors.AppError):
     """The run ended without an answer."""
 
 
-FAILURES: dict[ErrorCode, type[errors.AppError]] = {
+_FAILURES: dict[ErrorCode, type[errors.AppError]] = {
     "invalid_request": RefusedByProvider,
     "not_found": errors.NotFound,
     "timeout": RunOutOfTime,
@@ -126,7 +127,16 @@ FAILURES: dict[ErrorCode, type[errors.AppError]] = {
     "tool_server_unavailable": ToolServerUnavailable,
     "database_unavailable": DatabaseUnavailable,
 }
-"""The error that a caller waiting for an answer gets, by the run's error code."""
+
+
+def failure_of(end: RunError | GraphFinal, *, run_id: str | None = None) -> errors.AppError:
+    """The error that is the answer of a run; of a budget with its id, and when it can be spent again."""
+    failure = _FAILURES[end.error or "internal"]
+    if end.budget is None:
+        return failure(run_id=run_id)
+    resets_at = None if end.resets_at is None else datetime.fromisoformat(end.resets_at)
+    budget = SpentBudget(end.budget, resets_at)
+    return failure(budget.sentence, run_id=run_id, members=budget.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +171,7 @@ class Generator:
         return Generation(run.key, schema)
 
     async def answer(self, generation: Generation) -> GraphFinal:
-        """The answer; raises the run's error from `FAILURES`, or `NoMatchingObject`."""
+        """The answer; raises what `failure_of` the run is, or `NoMatchingObject`."""
         run, schema = generation.run, generation.schema
         final = await self._runs.wait(run)
         if schema is not None and not final.ok and await self._has_answered(run, final):
@@ -169,8 +179,7 @@ class Generator:
         if schema is None and final.finish_reason == "max_turns":
             raise IncompleteText(run_id=run.run_id)
         if final.error is not None:
-            members = final.model_dump(include={"budget", "resets_at"})
-            raise FAILURES[final.error](run_id=final.run_id, members=members)
+            raise failure_of(final, run_id=final.run_id)
         if schema is None:
             return final
         # The executor checks this too, but the API guarantees it for every executor.

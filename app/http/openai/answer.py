@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from app.errors import Unauthenticated
-from app.events import Done
+from app.events import Done, RunError
 from app.http.openai.errors import error_json
 from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.openai.notice import Notice, notice
@@ -108,14 +108,15 @@ class RunAnswer:
         return self._mapper.waiting - self._received.answered
 
     @property
-    def _failure(self) -> ErrorCode | None:
-        return None if self._mapper.error in _REASONS else self._mapper.error
+    def _failure(self) -> RunError | None:
+        error = self._mapper.error
+        return None if error is None or error.error in _REASONS else error
 
     @property
     def _reason(self) -> str:
         if self._mapper.done is None:
             return "tool_calls" if self._for_client and not self._for_person else "stop"
-        return "stop" if self._mapper.error is None else _REASONS.get(self._mapper.error, "stop")
+        return "stop" if self._mapper.error is None else _REASONS.get(self._mapper.error.error, "stop")
 
     @property
     def _usage(self) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from typing import Any
 from app.http.openai.answer import NOTHING, AnswerOptions, Citations, Received, RunAnswer, in_chat
 from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.streaming.discarded_entries import discarded_in, not_discarded
-from app.runs.generate import FAILURES
+from app.runs.generate import failure_of
 from app.streams.port import LogEntry
 
 
@@ -30,9 +30,9 @@ class WholeCompletion(RunAnswer):
 
     @property
     def content(self) -> dict[str, Any]:
-        """The completion; raises the run's error from `FAILURES`."""
+        """The completion; raises what `failure_of` the run is."""
         if (failure := self._failure) is not None:
-            raise FAILURES[failure](run_id=self._mapper.run_id)
+            raise failure_of(failure, run_id=self._mapper.run_id)
         choice = {"index": 0, "message": self._message(), "finish_reason": self._reason, "logprobs": None}
         completion = {**self._fields("chat.completion"), "choices": [choice]}
         return completion if self._usage is None else {**completion, "usage": self._usage}

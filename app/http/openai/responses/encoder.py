@@ -9,7 +9,7 @@ from app.http.openai.answer import NOTHING, AnswerOptions, Citations, Received, 
 from app.http.openai.mapper import Delta
 from app.http.openai.responses.ids import ResponseName
 from app.http.streaming.discarded_entries import discarded_in, not_discarded
-from app.runs.generate import FAILURES
+from app.runs.generate import failure_of
 from app.runs.records import RunRecord
 from app.streams.port import LogEntry
 
@@ -106,7 +106,7 @@ class ResponseEncoder(RunAnswer):
         done, failure = self._mapper.done, self._failure
         error = None
         if failure is not None and status == "failed":
-            error = {"code": _CODES.get(failure, "server_error"), "message": FAILURES[failure]().detail}
+            error = {"code": _CODES.get(failure.error, "server_error"), "message": failure_of(failure).detail}
         details = {"reason": _INCOMPLETE[self._reason]} if status == "incomplete" else None
         usage = None if done is None else token_usage(done, "input", "output")
         return {
@@ -124,7 +124,7 @@ class ResponseEncoder(RunAnswer):
             waiting = "queued" if self._record.status == "queued" else "in_progress"
             return "completed" if self._is_over else waiting
         if self._failure is not None:
-            return "cancelled" if self._failure == "aborted" else "failed"
+            return "cancelled" if self._failure.error == "aborted" else "failed"
         return "incomplete" if self._reason in _INCOMPLETE else "completed"
 
     def _head(self, status: str) -> dict[str, Any]:
@@ -341,9 +341,9 @@ class WholeResponse(ResponseEncoder):
         return whole.response
 
     def require_answer(self) -> None:
-        """Raise the run's error from `FAILURES`, if it has failed."""
+        """Raise what `failure_of` the run is, if it has failed."""
         if self._mapper.done is not None and self._failure is not None:
-            raise FAILURES[self._failure](run_id=self._mapper.run_id)
+            raise failure_of(self._failure, run_id=self._mapper.run_id)
 
 
 def _item(known: dict[str, Any], text: str | None, cited: Sequence[Delta] = ()) -> dict[str, Any]:
