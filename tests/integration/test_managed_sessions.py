@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from sqlalchemy import event
 
 from app.ids import RunKey
 from app.requests.principal import SCOPES, Scope
@@ -22,7 +21,7 @@ from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import ASSISTANT, KEY, World, WorldOf, a_client
 from tests.graph_files import graph_files
 from tests.integration.conftest import in_shared_world
-from tests.integration.statements import execute
+from tests.integration.statements import execute, noted
 from tests.patience import PATIENCE_S
 
 PATH = "/managed-agents/v1"
@@ -331,17 +330,9 @@ async def test_receipts_are_read_only_for_a_page_that_may_list_what_they_say(wor
     whole = (await world.http.get(path)).json()["data"]
     (usage,) = (each for each in whole if each["type"] == "session.usage")
 
-    read: list[str] = []
-
-    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if "charge_receipts.usage_unit_id" in statement:
-            read.append(statement)
-
-    event.listen(world.services.database._engine.sync_engine, "before_cursor_execute", note)
-
     async def listed(kind: str, **more: str) -> tuple[list[str], int]:
-        read.clear()
-        answer = await world.http.get(path, params={"types[]": kind, **more})
+        with noted(world.services.database, "charge_receipts.usage_unit_id") as read:
+            answer = await world.http.get(path, params={"types[]": kind, **more})
         return [each["id"] for each in answer.json()["data"]], len(read)
 
     messages, none_read = await listed("agent.message")
@@ -353,3 +344,29 @@ async def test_receipts_are_read_only_for_a_page_that_may_list_what_they_say(wor
     assert (len(messages), none_read) == (1, 0)
     assert (used, once_read) == ([usage["id"]], 1)
     assert (len(ended), before) == (1, [])
+
+
+async def test_a_page_reads_the_receipts_and_questions_of_its_runs_together(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("One")]))
+    caller = await world.services.accounts.authenticate(KEY)
+    session = await created(world.http, agent="messages:assistant")
+    path = f"{SESSIONS}/{session['id']}/events"
+    for number in range(4):
+        said = await world.services.managed.say(caller, session["id"], f"Q{number}", request_id="q")
+        await world.services.runs.wait(RunKey(caller.account_id, said.run_id))
+    await world.services.managed.settled(caller, session["id"])
+
+    async def listed(**more: str) -> tuple[list[str], int, int]:
+        database = world.services.database
+        with (
+            noted(database, "charge_receipts.usage_unit_id") as receipts,
+            noted(database, ".question") as asked,
+        ):
+            events = (await world.http.get(path, params={"types[]": "span.model_request_end", **more})).json()
+        return [each["id"] for each in events["data"]], len(receipts), len(asked)
+
+    whole = await listed()
+    newest = await listed(order="desc", limit="2")
+
+    assert (len(whole[0]), *whole[1:]) == (4, 1, 1)
+    assert newest == (whole[0][:1:-1], 1, 1)

@@ -1,13 +1,11 @@
 """Conversations of OpenAI's API before their first run, and what is refused."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import event
 
 from app.platform.pagination import PageRequest
 from app.platform.storage.records import Retention
@@ -16,7 +14,7 @@ from app.requests.principal import Scope
 from app.runs.conversations.opened import MOST_BYTES
 from tests.e2e.stories import World, a_client, a_request
 from tests.integration.conftest import in_shared_world
-from tests.integration.statements import execute
+from tests.integration.statements import execute, noted
 
 pytestmark = in_shared_world
 
@@ -195,17 +193,9 @@ async def test_what_was_deleted_is_left_out_and_not_read_run_by_run(
     for run_id in runs[:-1]:
         assert (await tenant.delete(f"/v1/runs/{run_id}")).status_code == 204
 
-    looked_up: list[str] = []
-
-    def count(*arguments: Any) -> None:
-        looked_up.extend(re.findall(r"contents_deleted_at.* AND runs.run_id = ", arguments[2], re.DOTALL))
-
-    engine = world.services.database._engine.sync_engine
-    event.listen(engine, "before_cursor_execute", count)
-    try:
+    with noted(world.services.database, "contents_deleted_at") as read:
         listed = await tenant.get(f"{path}/items", params={"order": "asc"})
-    finally:
-        event.remove(engine, "before_cursor_execute", count)
+    looked_up = [each for each in read if "runs.run_id = $" in each]
     followed = await tenant.post(f"{path}/items", json={"items": [item("x")]})
     gone = await tenant.get(f"{path}/items", params={"after": f"msg_{runs[0]}~0.in0"})
 
@@ -240,3 +230,16 @@ async def test_a_function_that_cannot_be_used_is_left_out_also_where_the_graph_t
     answer = await tenant.post("/openai/v1/responses", json=body)
 
     assert (answer.status_code, answer.headers["runtally-ignored"]) == (200, "tools")
+
+
+@in_shared_world
+async def test_the_request_of_a_response_that_is_polled_is_read_once(
+    tenant: httpx.AsyncClient, world: World
+) -> None:
+    responses = "/openai/v1/responses"
+    begun = (await tenant.post(responses, json={"model": CHAT, "input": "hi", "background": True})).json()
+    with noted(world.services.database, "CAST(runs.request AS TEXT)") as read:
+        polled = [await tenant.get(f"{responses}/{begun['id']}") for _ in range(3)]
+
+    assert [each.json()["id"] for each in polled] == [begun["id"]] * 3
+    assert len(read) == 1

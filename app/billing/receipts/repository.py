@@ -16,7 +16,7 @@ from sqlalchemy.engine import RowMapping
 from app.billing.receipts.open_messages.repository import locking_open_messages
 from app.billing.receipts.records import ChargedMessage, InsertedReceipts, NewReceipt, Receipt, RunTotals
 from app.billing.receipts.tables import charge_receipts, measured_receipts
-from app.ids import AccountId, RunKey
+from app.ids import AccountId
 from app.platform.db import Reader, Transaction
 from app.platform.postgres.statements import is_one_of
 from app.usage.records import SOURCE_SYSTEM, TokenUsage, parse_key
@@ -178,10 +178,11 @@ async def find_adjustments(reader: Reader, receipts: Sequence[Receipt]) -> list[
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
-async def find_run_receipts(reader: Reader, run: RunKey) -> list[Receipt]:
+async def find_run_receipts(reader: Reader, account_id: AccountId, run_ids: Collection[str]) -> list[Receipt]:
+    """Those of these runs of an account, the oldest first."""
     statement = (
         select(charge_receipts)
-        .where(_receipts.account_id == run.account_id, _receipts.run_id == run.run_id)
+        .where(_receipts.account_id == account_id, is_one_of(_receipts.run_id, run_ids))
         .order_by(_receipts.used_at, _receipts.id)
     )
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]

@@ -1,7 +1,7 @@
 """ManagedSessions: creates and changes sessions of Managed Agents, and passes messages to their runs."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ from app.conversations.repository import (
 from app.errors import Conflict, PaymentRequired, Unavailable
 from app.executors.inbox import RunEnded
 from app.graphs.catalog import GraphCatalog
-from app.ids import RunId, RunKey, new_uuid
+from app.ids import AccountId, RunId, new_uuid
 from app.platform.db import Database, Reader
 from app.requests.messages import ContentPart, Message
 from app.requests.principal import GraphNotAllowed, Principal
@@ -191,11 +191,11 @@ class ManagedSessions:
             found = await turns_in(reader, account_id, [session.id])
         return [each for each in found if each.turn > turn]
 
-    async def question(self, run: RunKey) -> str:
-        """How the message begins that has started a run; empty once it is deleted."""
+    async def questions(self, account_id: AccountId, run_ids: Sequence[RunId]) -> dict[str, str]:
+        """How the messages begin that have started these runs, by run; none of those that are deleted."""
         async with self.database.read() as reader:
-            found = await find_turns(reader, run.account_id, [run.run_id])
-        return found[0].question if found else ""
+            found = await find_turns(reader, account_id, run_ids)
+        return {each.key.run_id: each.question for each in found}
 
     async def active_run(self, caller: Principal, session: ManagedSession) -> RunRecord | None:
         """The run of a session that has not ended; raises `ScopeMissing` if the caller may not read it."""
