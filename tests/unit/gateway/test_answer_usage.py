@@ -49,14 +49,8 @@ def summary(fold: StreamFold) -> tuple[Any, ...]:
     """Everything a fold knows at the end, but the time of day."""
     message = not_none(fold.finish())
     names = (
-        "message_id",
-        "model",
-        "usage",
-        "complete",
-        "stop_reason",
-        "call",
-        "whole_blocks",
-        "output_estimated",
+        *("message_id", "model", "usage", "complete", "stop_reason"),
+        *("call", "whole_blocks", "output_estimated"),
     )
     return (*(getattr(message, name) for name in names), fold.received())
 
