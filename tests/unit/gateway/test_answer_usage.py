@@ -15,11 +15,7 @@ from tests.factories import not_none
 MODEL = "claude-haiku-5-5"
 CALL = ProviderCall(provider_request_id="req_1")
 REPLY = Reply(
-    [
-        Thinking("hm… let me see"),
-        Text("Grüße aus 東京 🗼 "),
-        ToolUse("clock", {"zone": "東京", "n": [1, 2]}),
-    ],
+    [Thinking("hm… let me see"), Text("Grüße aus 東京 🗼 "), ToolUse("clock", {"zone": "東京", "n": [1, 2]})],
     usage={"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 7},
     final_usage={"output_tokens": 99},
     message_id="msg_1",
