@@ -176,10 +176,7 @@ SERVER = "command: x, tools: {search: read_only}"
         ("mcp_servers: {lib: {tools: {a: read_only}}}", "mcp_servers.lib: must have a url, or a command"),
         ("mcp_servers: {lib: {type: ws, url: x}}", "has an unknown type; known are 'http', 'sse', 'stdio'"),
         ("mcp_servers: {lib: {command: x, tools: {a: safe}}}", "tools.a: must be 'read_only', "),
-        (
-            "mcp_servers: {lib: {command: x, args: [1], tools: {a: read_only}}}",
-            "args.0: must be a string; put",
-        ),
+        ("mcp_servers: {lib: {command: x, args: [1], tools: {a: read_only}}}", "args.0: must be a string"),
         ("client_tools: yes please", "client_tools: must be true or false or an object (line 3, column 1)"),
         (
             "agents: {a: {description: x, prompt: x, background: true}}",
@@ -275,10 +272,7 @@ def described(tool_id: str) -> RuledTool:
 @pytest.mark.parametrize(
     ("rules", "problem"),
     [
-        (
-            "{tool: demo__c, do: deny}",
-            "rules.0.tool: 'demo__c' is neither a tool of this graph nor an effect",
-        ),
+        ("{tool: demo__c, do: deny}", "rules.0.tool: 'demo__c' is neither a tool of this graph nor an"),
         ("{tool: other__*, do: deny}", "rules.0.tool: 'other__*' is neither a tool of this graph nor"),
         ("{tool: Agent, do: deny}", "rules.0.tool: 'Agent' is neither"),
         ("{tool: demo a, do: deny}", "rules.0.tool: must be a tool, an effect, or a pattern"),
