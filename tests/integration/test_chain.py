@@ -267,11 +267,7 @@ CASES = [
     case(
         "an adjustment is removed", removed(f"= {ENTRIES}"), f"positions {ENTRIES} to {ENTRIES} are missing"
     ),
-    case(
-        "an account is removed",
-        removed("> 0"),
-        f"positions 1 to {SEALED}, which are sealed, are missing",
-    ),
+    case("an account is removed", removed("> 0"), f"positions 1 to {SEALED}, which are sealed, are missing"),
     case(
         "an account is removed everywhere",
         sql(
@@ -313,10 +309,7 @@ CASES = [
     ),
     case(
         "the oldest root is removed with its leaves",
-        sql(
-            "DELETE FROM chain_leaves WHERE root_number = 1",
-            "DELETE FROM chain_roots WHERE number = 1",
-        ),
+        sql("DELETE FROM chain_leaves WHERE root_number = 1", "DELETE FROM chain_roots WHERE number = 1"),
         "root 2: root 1 should be here",
     ),
     case(

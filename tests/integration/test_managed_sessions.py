@@ -93,9 +93,6 @@ WRONG: dict[str, dict[str, Any]] = {
     "environment_id": {"environment_id": "env_other"},
     "resources": {"resources": [{"type": "file", "file_id": "x"}]},
     "vault_ids": {"vault_ids": ["vlt_1"]},
-    "budget.max_list_cost.amount": {
-        "budget": {"type": "limit", "max_list_cost": {"amount": "0.5", "currency": "USD"}}
-    },
     "model": {"agent": {"type": "agent_with_overrides", "id": ASSISTANT, "model": "gpt"}},
     "metadata": {"metadata": {"a": "x" * 513}},
     "title": {"title": "a\x00b"},

@@ -119,12 +119,7 @@ async def test_what_is_too_much_or_unknown_is_refused(tenant: httpx.AsyncClient)
     other = await created(tenant, "Other")
     known = (await tenant.get(f"{other}/items")).json()["last_id"]
     lists: list[dict[str, Any]] = [
-        {"limit": 0},
-        {"limit": 101},
-        {"order": "up"},
-        {"after": known},
-        {"after": ""},
-        {"cursor": "x"},
+        *({"limit": 0}, {"limit": 101}, {"order": "up"}, {"after": known}, {"after": ""}, {"cursor": "x"}),
     ]
     refused = [await tenant.get(f"{path}/items", params=params) for params in lists]
 

@@ -254,11 +254,7 @@ class Alive:
 
 async def test_runs_of_a_process_that_answers_are_left_to_it(open_core: OpenCore, database: Database) -> None:
     peers = Alive(set())
-    async with (
-        open_core() as cut_off,
-        open_core() as died,
-        open_core(peers=peers) as judge,
-    ):
+    async with open_core() as cut_off, open_core() as died, open_core(peers=peers) as judge:
         kept, lost = (
             await a_lost_run(cut_off, ONCE, process_id=cut_off.process.process_id),
             await a_lost_run(died, ONCE, name="2", process_id=died.process.process_id),

@@ -110,12 +110,7 @@ async def test_an_error_leaves_a_started_response_incomplete(cause: AppError, le
 
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
     assert logged == [
-        {
-            "event": "http.response_truncated",
-            "route": "/x/{id}",
-            "reason": cause.detail,
-            "log_level": level,
-        }
+        {"event": "http.response_truncated", "route": "/x/{id}", "reason": cause.detail, "log_level": level}
     ]
 
 

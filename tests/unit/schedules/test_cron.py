@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.errors import Invalid
 from app.schedules.cron import MAX_CRON_CHARS, Timing
+from tests.factories import not_none
 
 NOW = datetime(2026, 11, 23, 5, 1, 30, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -23,8 +24,7 @@ def times(timing: Timing, after: datetime, count: int) -> list[datetime]:
     """Its next due times."""
     found = [after]
     for _ in range(count):
-        following = timing.next_after(found[-1])
-        assert following is not None
+        following = not_none(timing.next_after(found[-1]))
         found.append(following)
     return found[1:]
 
@@ -185,8 +185,7 @@ def test_the_latest_times_across_a_change_of_clocks_are_those_that_were_due() ->
 def test_a_gap_of_years_takes_no_longer_than_one_of_hours() -> None:
     began = time.thread_time()
     for cron in ("* * * * *", "* * 29 2 *", "0 0 */29 2 SUN#1", "* * * 1 *"):
-        first = Timing(cron, BERLIN).next_after(NOW)
-        assert first is not None
+        first = not_none(Timing(cron, BERLIN).next_after(NOW))
         Timing(cron, BERLIN).latest(first, first + 40 * 365 * DAY, most=100)
 
     assert time.thread_time() - began < 5

@@ -95,11 +95,7 @@ def a_cost(amount: object, *, of: object = "output_tokens", cost_type: str = "to
 def test_a_list_amount_is_in_cents_and_as_precise_as_its_last_digit() -> None:
     found = a_cost("12.340")
 
-    assert (found.cost_usd, found.step_usd, found.kind) == (
-        Decimal("0.1234"),
-        Decimal("0.00001"),
-        "output",
-    )
+    assert (found.cost_usd, found.step_usd, found.kind) == (Decimal("0.1234"), Decimal("0.00001"), "output")
 
 
 def test_costs_of_other_things_are_left_out() -> None:

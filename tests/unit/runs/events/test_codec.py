@@ -80,11 +80,7 @@ def test_a_single_event_is_stored_as_its_own_json() -> None:
         StoredEvents(
             8,
             8,
-            {
-                "type": "done",
-                "usage": {"promptTokens": 1, "completionTokens": 2},
-                "finishReason": "stop",
-            },
+            {"type": "done", "usage": {"promptTokens": 1, "completionTokens": 2}, "finishReason": "stop"},
         ),
     ]
 

@@ -80,16 +80,7 @@ def test_a_namespaced_id_is_taken(tool_id: str) -> None:
 
 @pytest.mark.parametrize(
     "tool_id",
-    [
-        "",
-        "weather",
-        "demo_weather",
-        "__weather",
-        "demo__",
-        "Demo__weather",
-        "demo__we-ather",
-        "a__b\n",
-    ],
+    ["", "weather", "demo_weather", "__weather", "demo__", "Demo__weather", "demo__we-ather", "a__b\n"],
 )
 def test_an_id_without_namespace_and_name_is_refused(tool_id: str) -> None:
     text = fault(id=tool_id)
@@ -111,10 +102,7 @@ def test_an_id_too_long_for_the_model_is_refused() -> None:
         ({"max_result_bytes": 0}, "max_result_bytes above zero"),
         ({"redact": None}, "must list in redact"),
         ({"redact": "summary"}, "must list in redact"),
-        (
-            {"redact": ("summary", "nothing")},
-            "lists 'nothing' in redact, but Out has no such field",
-        ),
+        ({"redact": ("summary", "nothing")}, "lists 'nothing' in redact, but Out has no such field"),
     ],
 )
 def test_a_wrong_setting_is_named(changes: dict[str, Any], expected: str) -> None:

@@ -37,10 +37,7 @@ def test_the_page_of_settings_has_each_with_its_default() -> None:
 @pytest.mark.parametrize(
     ("link", "html"),
     [
-        (
-            "[a](../operations/fleet.md#a-fleet)",
-            '<a href="../../../docs/guide/operations/fleet#a-fleet">a</a>',
-        ),
+        ("[a](../operations/fleet.md#a-b)", '<a href="../../../docs/guide/operations/fleet#a-b">a</a>'),
         ("[a](billing.md)", '<a href="../../../docs/guide/api/billing">a</a>'),
         ("[a](../README.md)", '<a href="../../../docs/guide">a</a>'),
         ("[a](../../.env.example)", '<a href="../../../docs/guide/settings">a</a>'),
