@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -14,9 +15,14 @@ from app.billing.receipts.open_messages.records import OpenMessage
 from app.billing.receipts.open_messages.repository import lock_open_messages, write_open_messages
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
+from app.ids import RunId, RunKey
 from app.platform.db import Database, Transaction
+from app.runs.deletion.repository import delete_contents, lock_ended_run
+from app.workspaces.service import Workspaces
 from tests.factories import a_fact
-from tests.integration.statements import scalar
+from tests.integration.conversations import KEY, conversations_over
+from tests.integration.statements import execute, scalar
+from tests.integration.test_kept_files import a_kept_turn, left, opened
 from tests.patience import PATIENCE_S
 
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
@@ -99,3 +105,68 @@ async def test_messages_are_closed_in_the_order_in_which_they_are_written(
     await closing
 
     assert await scalar(database, "SELECT count(*) FROM open_messages") == 0
+
+
+async def a_run_with_files(
+    database: Database, key: KeyRecord, run_id: str, directory: Path, **files: str
+) -> RunKey:
+    run = await a_kept_turn(database, key, run_id)
+    await left(database, run, await opened(database, run, directory), **files)
+    return run
+
+
+async def delete_run(tx: Transaction, run: RunKey) -> None:
+    assert await lock_ended_run(tx, run)
+    await delete_contents(tx, [run])
+
+
+async def test_a_run_is_deleted_while_its_files_expire(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    run = await a_run_with_files(database, key, "r1", tmp_path / "1", a="1")
+    await execute(database, "UPDATE workspaces SET expires_at = now()")
+
+    await released_together(
+        database,
+        "SELECT FROM workspace_files FOR UPDATE",
+        within(database, lambda tx: delete_run(tx, run)),
+        Workspaces(database, []).delete_expired_files,
+    )
+
+    assert await scalar(database, "SELECT count(*) FROM file_contents") == 0
+
+
+async def test_a_run_is_deleted_with_its_conversation_and_alone(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    run = await a_run_with_files(database, key, "r1", tmp_path / "1", a="1")
+    conversations = conversations_over(database)
+
+    await released_together(
+        database,
+        "SELECT FROM runs FOR UPDATE",
+        within(database, lambda tx: delete_run(tx, run)),
+        within(database, lambda tx: conversations.erase(tx, key.account_id, KEY)),
+    )
+
+    assert await scalar(database, "SELECT count(*) FROM file_contents") == 0
+    assert await scalar(database, "SELECT count(*) FROM sessions") == 0
+
+
+async def test_runs_that_share_files_are_deleted_in_different_orders(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    """As the retention of runs in one process, and the deletion of a conversation in another."""
+    names = ("r1", "r2", "r3", "r4")
+    for place, run_id in enumerate(names):
+        await a_run_with_files(database, key, run_id, tmp_path / run_id, shared=str(place % 2))
+    runs = [RunKey(key.account_id, RunId(run_id)) for run_id in names]
+
+    await released_together(
+        database,
+        "SELECT FROM file_contents ORDER BY sha256 LIMIT 1 FOR UPDATE",
+        within(database, lambda tx: delete_contents(tx, [runs[0], runs[1]])),
+        within(database, lambda tx: delete_contents(tx, [runs[3], runs[2]])),
+    )
+
+    assert await scalar(database, "SELECT count(*) FROM workspace_files") == 0
