@@ -15,12 +15,14 @@ from app.billing.receipts.open_messages.records import OpenMessage
 from app.billing.receipts.open_messages.repository import lock_open_messages, write_open_messages
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
-from app.ids import RunId, RunKey
+from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database, Transaction
 from app.runs.deletion.repository import delete_contents, lock_ended_run
+from app.runs.readers.repository import forget_readers, record_left, record_readers
+from app.runs.readers.service import RunReaders
 from app.workspaces.service import Workspaces
 from tests.factories import a_fact
-from tests.integration.conversations import KEY, conversations_over
+from tests.integration.conversations import KEY, a_turn, conversations_over, end_run
 from tests.integration.statements import execute, scalar
 from tests.integration.test_kept_files import a_kept_turn, left, opened
 from tests.patience import PATIENCE_S
@@ -170,3 +172,59 @@ async def test_runs_that_share_files_are_deleted_in_different_orders(
     )
 
     assert await scalar(database, "SELECT count(*) FROM workspace_files") == 0
+
+
+@pytest.mark.parametrize("are_forgotten", [True, False])
+async def test_readers_leave_in_the_order_in_which_they_are_recorded(
+    database: Database, key: KeyRecord, *, are_forgotten: bool
+) -> None:
+    runs, process_id = [RunKey(key.account_id, RunId(run_id)) for run_id in ("r1", "r2")], new_uuid()
+    for run in runs:
+        await a_turn(database, key, run.run_id, ended=False)
+
+    async def leave(tx: Transaction) -> None:
+        if are_forgotten:
+            await forget_readers(tx, runs[::-1])
+        else:
+            await record_left(tx, process_id, runs[::-1])
+
+    async with database.write() as tx:
+        await record_readers(tx, process_id, runs[::-1])
+    async with database.transaction() as tx:
+        await record_readers(tx, process_id, runs[:1])
+        leaving = asyncio.create_task(within(database, leave)())
+        await until_waiting(database, [leaving])
+        await record_readers(tx, process_id, runs[1:])
+    await leaving
+
+    left = 0 if are_forgotten else 2
+    assert await scalar(database, "SELECT count(*) FROM run_readers WHERE seen_at = 'epoch'") == left
+
+
+async def test_two_processes_forget_the_readers_of_a_run_that_has_ended(
+    database: Database, key: KeyRecord
+) -> None:
+    """In one of them another run is read, which has ended in the other's view."""
+    ended, read = [RunKey(key.account_id, RunId(run_id)) for run_id in ("r1", "r2")]
+    for run in (ended, read):
+        await a_turn(database, key, run.run_id, ended=False)
+    async with database.write() as tx:
+        await record_readers(tx, new_uuid(), [ended])
+    await end_run(database, ended)
+    readers = RunReaders(
+        database, process_id=new_uuid(), executed=lambda: [ended], cancel=never_cancelled, grace_s=PATIENCE_S
+    )
+
+    async with readers.reading(read, stops_unread=True):
+        await released_together(
+            database,
+            "SELECT FROM run_readers WHERE run_id = 'r1' FOR UPDATE",
+            within(database, lambda tx: forget_readers(tx, [ended, read])),
+            readers.check,
+        )
+
+    assert await scalar(database, "SELECT count(*) FROM run_readers WHERE run_id = 'r1'") == 0
+
+
+async def never_cancelled(_run: RunKey) -> None:
+    raise AssertionError
