@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -14,9 +15,16 @@ from app.billing.receipts.open_messages.records import OpenMessage
 from app.billing.receipts.open_messages.repository import lock_open_messages, write_open_messages
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
+from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database, Transaction
+from app.runs.deletion.repository import delete_contents, lock_ended_run
+from app.runs.readers.repository import forget_readers, record_left, record_readers
+from app.runs.readers.service import RunReaders
+from app.workspaces.service import Workspaces
 from tests.factories import a_fact
-from tests.integration.statements import scalar
+from tests.integration.conversations import KEY, a_turn, conversations_over, end_run
+from tests.integration.statements import execute, scalar
+from tests.integration.test_kept_files import a_kept_turn, left, opened
 from tests.patience import PATIENCE_S
 
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
@@ -99,3 +107,124 @@ async def test_messages_are_closed_in_the_order_in_which_they_are_written(
     await closing
 
     assert await scalar(database, "SELECT count(*) FROM open_messages") == 0
+
+
+async def a_run_with_files(
+    database: Database, key: KeyRecord, run_id: str, directory: Path, **files: str
+) -> RunKey:
+    run = await a_kept_turn(database, key, run_id)
+    await left(database, run, await opened(database, run, directory), **files)
+    return run
+
+
+async def delete_run(tx: Transaction, run: RunKey) -> None:
+    assert await lock_ended_run(tx, run)
+    await delete_contents(tx, [run])
+
+
+async def test_a_run_is_deleted_while_its_files_expire(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    run = await a_run_with_files(database, key, "r1", tmp_path / "1", a="1")
+    await execute(database, "UPDATE workspaces SET expires_at = now()")
+
+    await released_together(
+        database,
+        "SELECT FROM workspace_files FOR UPDATE",
+        within(database, lambda tx: delete_run(tx, run)),
+        Workspaces(database, []).delete_expired_files,
+    )
+
+    assert await scalar(database, "SELECT count(*) FROM file_contents") == 0
+
+
+async def test_a_run_is_deleted_with_its_conversation_and_alone(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    run = await a_run_with_files(database, key, "r1", tmp_path / "1", a="1")
+    conversations = conversations_over(database)
+
+    await released_together(
+        database,
+        "SELECT FROM runs FOR UPDATE",
+        within(database, lambda tx: delete_run(tx, run)),
+        within(database, lambda tx: conversations.erase(tx, key.account_id, KEY)),
+    )
+
+    assert await scalar(database, "SELECT count(*) FROM file_contents") == 0
+    assert await scalar(database, "SELECT count(*) FROM sessions") == 0
+
+
+async def test_runs_that_share_files_are_deleted_in_different_orders(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    """As the retention of runs in one process, and the deletion of a conversation in another."""
+    names = ("r1", "r2", "r3", "r4")
+    for place, run_id in enumerate(names):
+        await a_run_with_files(database, key, run_id, tmp_path / run_id, shared=str(place % 2))
+    runs = [RunKey(key.account_id, RunId(run_id)) for run_id in names]
+
+    await released_together(
+        database,
+        "SELECT FROM file_contents ORDER BY sha256 LIMIT 1 FOR UPDATE",
+        within(database, lambda tx: delete_contents(tx, [runs[0], runs[1]])),
+        within(database, lambda tx: delete_contents(tx, [runs[3], runs[2]])),
+    )
+
+    assert await scalar(database, "SELECT count(*) FROM workspace_files") == 0
+
+
+@pytest.mark.parametrize("are_forgotten", [True, False])
+async def test_readers_leave_in_the_order_in_which_they_are_recorded(
+    database: Database, key: KeyRecord, *, are_forgotten: bool
+) -> None:
+    runs, process_id = [RunKey(key.account_id, RunId(run_id)) for run_id in ("r1", "r2")], new_uuid()
+    for run in runs:
+        await a_turn(database, key, run.run_id, ended=False)
+
+    async def leave(tx: Transaction) -> None:
+        if are_forgotten:
+            await forget_readers(tx, runs[::-1])
+        else:
+            await record_left(tx, process_id, runs[::-1])
+
+    async with database.write() as tx:
+        await record_readers(tx, process_id, runs[::-1])
+    async with database.transaction() as tx:
+        await record_readers(tx, process_id, runs[:1])
+        leaving = asyncio.create_task(within(database, leave)())
+        await until_waiting(database, [leaving])
+        await record_readers(tx, process_id, runs[1:])
+    await leaving
+
+    left = 0 if are_forgotten else 2
+    assert await scalar(database, "SELECT count(*) FROM run_readers WHERE seen_at = 'epoch'") == left
+
+
+async def test_two_processes_forget_the_readers_of_a_run_that_has_ended(
+    database: Database, key: KeyRecord
+) -> None:
+    """In one of them another run is read, which has ended in the other's view."""
+    ended, read = [RunKey(key.account_id, RunId(run_id)) for run_id in ("r1", "r2")]
+    for run in (ended, read):
+        await a_turn(database, key, run.run_id, ended=False)
+    async with database.write() as tx:
+        await record_readers(tx, new_uuid(), [ended])
+    await end_run(database, ended)
+    readers = RunReaders(
+        database, process_id=new_uuid(), executed=lambda: [ended], cancel=never_cancelled, grace_s=PATIENCE_S
+    )
+
+    async with readers.reading(read, stops_unread=True):
+        await released_together(
+            database,
+            "SELECT FROM run_readers WHERE run_id = 'r1' FOR UPDATE",
+            within(database, lambda tx: forget_readers(tx, [ended, read])),
+            readers.check,
+        )
+
+    assert await scalar(database, "SELECT count(*) FROM run_readers WHERE run_id = 'r1'") == 0
+
+
+async def never_cancelled(_run: RunKey) -> None:
+    raise AssertionError

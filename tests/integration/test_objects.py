@@ -211,7 +211,7 @@ async def test_what_nothing_refers_to_is_deleted_and_all_else_is_kept(
     await execute(database, "DELETE FROM session_entries WHERE session_id = 'fork'")
     async with database.transaction() as tx:
         await finish_run(tx, run, attempt=0, final=a_final(run.run_id), report=None, events=[])
-        await delete_contents(tx, run)
+        await delete_contents(tx, [run])
     await drop_unused(database, objects)
 
     assert (after_commits, with_the_fork, len(s3.contents())) == (2, 2, 0)

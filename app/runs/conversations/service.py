@@ -37,10 +37,10 @@ from app.runs.conversations.page import ConversationPage, parse_cursor, read_pag
 from app.runs.conversations.records import ConversationFilter, TakenTurn, new_turn
 from app.runs.conversations.repository import has_run, lock_unused, newest_chats
 from app.runs.conversations.view import ConversationView, read_view, read_view_before, require_reading
-from app.runs.deletion.repository import delete_conversation_contents
+from app.runs.deletion.repository import delete_contents, lock_conversation_runs
 from app.runs.records import RunRecord
 from app.runs.repository import find_runs, unfinished_turns
-from app.workspaces.repository import expire_states, find_current_state
+from app.workspaces.repository import find_current_state
 
 _SEARCHES = 2
 """At the same time, so that others get connections to the database."""
@@ -368,10 +368,10 @@ class ConversationService:
     async def _erase(self, tx: Transaction, conversation: Conversation) -> Sequence[RunKey]:
         if await unfinished_turns(tx, conversation):
             raise ConversationBusy
-        account_id, state_key = conversation.account_id, conversation.state_key
+        ended = await lock_conversation_runs(tx, conversation.account_id, conversation.state_key)
+        await delete_contents(tx, ended)
         await repository.delete_conversation(tx, conversation)
-        await expire_states(tx, account_id, state_key)
-        return await delete_conversation_contents(tx, account_id, state_key)
+        return ended
 
     async def _require_idle(self, conversation: Conversation, last: str | None) -> None:
         async with self.database.snapshot() as reader:

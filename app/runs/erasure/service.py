@@ -132,8 +132,8 @@ class Erasures:
     async def _erase_runs(self, tx: Transaction, job: Erasure, end_user: str) -> bool:
         if not (runs := await repository.lock_runs(tx, job.account_id, end_user, most=_RUNS_AT_ONCE)):
             return False
+        await delete_contents(tx, runs)
         for run in runs:
-            await delete_contents(tx, run)
             await self.events.erase(run)
         await repository.name_by_hash(tx, job.account_id, runs, await hash_of(tx, job.account_id, end_user))
         await repository.count_erased(tx, job.id, runs_=len(runs))

@@ -118,7 +118,7 @@ class Titles:
             if title is not None:
                 await replace_title(tx, run.account_id, untitled.state_key, old=untitled.cut, new=title)
             if await lock_ended_run(tx, run):
-                await delete_contents(tx, run)
+                await delete_contents(tx, [run])
 
 
 def with_purpose(tags: dict[str, str] | None) -> dict[str, Any]:

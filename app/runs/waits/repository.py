@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Text, and_, bindparam, cast, delete, select, text
+from sqlalchemy import Text, bindparam, cast, delete, select, text, tuple_
 
 from app.events import MeterReport, ResolvedBy
 from app.executors.waiting.port import StoredCall
@@ -119,10 +119,9 @@ async def expire_calls(tx: Transaction, key: RunKey) -> None:
     await tx.execute(_EXPIRE, key._asdict())
 
 
-async def delete_calls(tx: Transaction, key: RunKey) -> None:
-    """Delete the calls of a run that has ended: they quote its contents."""
-    is_run = and_(run_waits.c.account_id == key.account_id, run_waits.c.run_id == key.run_id)
-    await tx.execute(delete(run_waits).where(is_run))
+async def delete_calls(tx: Transaction, keys: Sequence[RunKey]) -> None:
+    """Delete the calls of runs that have ended: they quote their contents."""
+    await tx.execute(delete(run_waits).where(tuple_(run_waits.c.account_id, run_waits.c.run_id).in_(keys)))
 
 
 _CALLS = select(
