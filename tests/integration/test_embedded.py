@@ -12,7 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.platform.embedded.postgres import DataDirectoryInUse, EmbeddedPostgres, EmbeddedPostgresFailed
-from tests.e2e.stories import until
+from app.platform.embedded.watched import keep_running, start_watched, stop_watched
+from tests.e2e.stories import is_running, until
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -107,21 +108,61 @@ async def test_a_killed_server_leaves_no_postgresql_and_no_damage(
 
 
 async def test_postgresql_that_ends_is_started_again(tmp_path: Path) -> None:
-    async with EmbeddedPostgres.start(tmp_path) as server:
-        await query(server.url, "CREATE TABLE kept AS SELECT 42 AS n")
-        for number in (signal.SIGKILL, signal.SIGTERM):
-            postmaster = postmaster_of(tmp_path)
+    with capture_logs() as logs:
+        async with EmbeddedPostgres.start(tmp_path) as server:
+            await query(server.url, "CREATE TABLE kept AS SELECT 42 AS n")
+            for number in (signal.SIGKILL, signal.SIGTERM):
+                postmaster = postmaster_of(tmp_path)
 
-            postmaster.send_signal(number)
+                postmaster.send_signal(number)
 
-            await asyncio.to_thread(postmaster.wait, PATIENCE_S)
-            assert await _queried(server.url, "SELECT n FROM kept") == 42
-        watchdog = postmaster_of(tmp_path).parent()
-        assert watchdog is not None
-        family = [watchdog, *watchdog.children(recursive=True)]
+                await asyncio.to_thread(postmaster.wait, PATIENCE_S)
+                assert await _queried(server.url, "SELECT n FROM kept") == 42
+            watchdog = _watchdog_of(postmaster_of(tmp_path))
+            family = [watchdog, *watchdog.children(recursive=True)]
+            await until(lambda: [log["status"] for log in logs if "status" in log] == [-signal.SIGKILL, 0])
 
     assert len(family) > 1
     assert not any(each.is_running() for each in family)
+
+
+async def test_postgresql_without_its_watchdog_is_ended_when_the_server_stops(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        async with EmbeddedPostgres.start(tmp_path) as server:
+            postmaster = postmaster_of(tmp_path)
+            _watchdog_of(postmaster).kill()
+            await until(lambda: any(log["event"] == "embedded.unwatched" for log in logs))
+            assert await query(server.url, "SELECT 1") == 1
+
+    assert not is_running(postmaster)
+
+
+async def test_postgresql_that_was_left_running_is_ended_by_the_next_server(tmp_path: Path) -> None:
+    parent, url = await _held(tmp_path)
+    await query(url, "CREATE TABLE kept AS SELECT 42 AS n")
+    left = postmaster_of(tmp_path)
+    for process in (_watchdog_of(left), parent):
+        process.kill()
+    parent.wait()
+    assert is_running(left)
+
+    async with EmbeddedPostgres.start(tmp_path) as server:
+        assert not is_running(left)
+        assert await query(server.url, "SELECT n FROM kept") == 42
+
+
+async def test_a_program_that_ends_when_it_is_ready_is_not_said_to_run(tmp_path: Path) -> None:
+    watched = start_watched("true", ["true"], directory=tmp_path, log=tmp_path / "log")
+    await asyncio.to_thread(watched.wait, PATIENCE_S)
+
+    assert not keep_running(watched)
+    stop_watched(watched)
+
+
+def _watchdog_of(postmaster: psutil.Process) -> psutil.Process:
+    watchdog = postmaster.parent()
+    assert watchdog is not None
+    return watchdog
 
 
 def postmaster_of(data_dir: Path) -> psutil.Process:

@@ -1,8 +1,9 @@
 """Watchdog process that owns PostgreSQL or Valkey: `python -I watchdog.py CONFIG`.
 
 Standard input is a pipe from the server. When it closes, for whatever reason, the program is stopped.
-Once the server has written to it, because the program is ready, a program that ends is started again; before
-that, the watchdog ends with it. Uses only the standard library, so that it starts quickly.
+Once the server has written to it, because the program is ready, a program that ends is started again, and
+its status is a line of standard output; before that, the watchdog ends with it. Uses only the standard
+library, so that it starts quickly.
 """
 
 import json
@@ -36,9 +37,11 @@ def main() -> int:
                 return _stop(program)
             is_kept = True
         if not readable:
+            status = program.returncode
             # Of a full disk: until there is room for its log.
             with suppress(OSError):
                 program = _start(config)
+                os.write(sys.stdout.fileno(), b"%d\n" % status)
 
 
 def _set_signals() -> int:
