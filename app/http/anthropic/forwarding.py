@@ -1,10 +1,12 @@
 """ForwardedAnswer: a response whose bytes come from the gateway."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from fastapi import Response
 
+from app.auth.credential_monitor import CredentialRevoked
 from app.errors import Unavailable
 from app.gateway.client.answer import PassedAnswer
 from app.http.middleware import Receive, Scope, Send
@@ -20,16 +22,22 @@ class CallCutOff(Unavailable):
 class ForwardedAnswer(Response):
     """Sent by this coroutine; a response that was cut off breaks off for the client, too."""
 
-    def __init__(self, forward: Forward) -> None:
+    def __init__(self, forward: Forward, while_valid: AbstractContextManager[None]) -> None:
+        """`while_valid` cancels its body when the client's credential is revoked."""
         super().__init__()
-        self._forward = forward
+        self._forward, self._while_valid = forward, while_valid
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send it. Errors before the first byte are answered like those of any route."""
         answer = PassedAnswer(send)
         try:
-            await self._forward(receive, answer)
+            with self._while_valid:
+                await self._forward(receive, answer)
         except DropConnection as error:
             if answer.is_sent:
                 raise
             raise CallCutOff from error
+        except CredentialRevoked as error:
+            if answer.is_sent:
+                raise DropConnection from error
+            raise

@@ -104,7 +104,8 @@ async def _forwarded(request: Request, *, path: str) -> Response:
     read = partial(ClientRequest.read, path, body, request.scope)
     asked = await services.offload.run(read, size=parsing_size(body))
     posted = await posting(await request_id(request), await caller_trace(request))
-    return ForwardedAnswer(partial(external.serve, caller, asked, **posted))
+    forward = partial(external.serve, caller, asked, **posted)
+    return ForwardedAnswer(forward, services.credentials.while_valid(caller))
 
 
 def _external(services: Services) -> ExternalRuns:
