@@ -327,7 +327,7 @@ async def test_an_account_without_receipts_sees_its_budget(site: Site, books: Bo
         await expect(page.get_by_text("Nothing was charged in this period.")).to_be_visible()
         await expect(figure(page, "Credit left")).to_contain_text("$5.00")
         budget = page.get_by_role("meter", name="Budget limit")
-        await expect(budget).to_have_attribute("aria-valuetext", "limit: $0.00 of $2.00 a month")
+        await expect(budget).to_have_attribute("aria-valuetext", "$0.00 of $2.00 a month")
         await expect(page.get_by_text("No receipt matches.")).to_be_visible()
         unusual = page.get_by_role("region", name="Unusual days")
         await expect(unusual).to_contain_text("once 7 of them have charges")
