@@ -99,7 +99,7 @@ async def create_managed_session(
     contents = await services.offload.run(read, size=sum(each.chars for each in body.initial_events))
     if not contents:
         return _shown(services, caller, await services.managed.create(caller, settings, title=body.title))
-    session_id = await services.managed.begin(caller, settings, contents[0], title=body.title, **posting)
+    session_id = await services.managed.start(caller, settings, contents[0], title=body.title, **posting)
     for content in contents[1:]:
         await services.managed.say(caller, session_id, content, **posting)
     return _shown(services, caller, await services.managed.get(caller, session_id))

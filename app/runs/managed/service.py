@@ -96,7 +96,7 @@ class ManagedSessions:
             inserted = await insert_conversation(tx, new)
         return ManagedSession(inserted or new, settings)
 
-    async def begin(
+    async def start(
         self,
         caller: Principal,
         settings: SessionSettings,
