@@ -232,6 +232,7 @@ class Accounts:
         `Unauthenticated`.
         """
         if caller is not None and caller.api_key_id != key_id:
+            await repository.lock_keys(tx, (caller.api_key_id, key_id))
             await self.require_active_key(tx, caller.api_key_id)
         old = await self._lock_visible(tx, caller, key_id)
         if old.is_ended:

@@ -13,6 +13,7 @@ from sqlalchemy.engine import RowMapping
 from app.ids import AccountId, ApiKeyId
 from app.platform.db import Json, Reader, Transaction, json_text, page_of
 from app.platform.pagination import PageRequest
+from app.platform.postgres.statements import locked_in_order
 from app.schedules.cron import Timing
 from app.schedules.records import (
     Deployment,
@@ -126,7 +127,8 @@ async def delete_schedule(tx: Transaction, schedule: UUID) -> None:
 async def delete_schedules_for(tx: Transaction, account_id: AccountId, end_user: str) -> None:
     """Delete the schedules whose runs are for an end user, with their history."""
     is_named = json_text(schedules.c.request, "endUser") == end_user
-    await tx.execute(delete(schedules).where(schedules.c.account_id == account_id, is_named))
+    are_named = locked_in_order(schedules, schedules.c.account_id == account_id, is_named)
+    await tx.execute(delete(schedules).where(are_named))
 
 
 async def requests_for(reader: Reader, account_id: AccountId, end_user: str) -> list[str]:
@@ -157,7 +159,8 @@ async def lock_schedules_of(tx: Transaction, keys: Collection[ApiKeyId]) -> list
 
 async def move_schedules(tx: Transaction, old: ApiKeyId, new: ApiKeyId) -> None:
     """Let the schedules of a key go on with another one."""
-    await tx.execute(update(schedules).where(schedules.c.api_key_id == old).values(api_key_id=new))
+    are_moved = locked_in_order(schedules, schedules.c.api_key_id == old)
+    await tx.execute(update(schedules).where(are_moved).values(api_key_id=new))
 
 
 async def due_times(reader: Reader, schedule: UUID, page: PageRequest) -> list[ScheduledRun]:

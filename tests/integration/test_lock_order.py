@@ -2,26 +2,38 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import func, insert, text
 
+from app.auth.accounts import Accounts
+from app.auth.device_logins.repository import insert_login
+from app.auth.device_logins.tables import device_logins
 from app.auth.records import KeyRecord
+from app.auth.repository import lock_account, lock_key
+from app.billing.budgets.records import Amount
+from app.billing.budgets.service import Budgets
+from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage
+from app.billing.pseudonyms.service import forget
 from app.billing.receipts.open_messages.records import OpenMessage
 from app.billing.receipts.open_messages.repository import lock_open_messages, write_open_messages
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.ids import RunId, RunKey, new_uuid
+from app.platform.audit.records import SERVER
 from app.platform.db import Database, Transaction
 from app.runs.deletion.repository import delete_contents, lock_ended_run
 from app.runs.readers.repository import forget_readers, record_left, record_readers
 from app.runs.readers.service import RunReaders
 from app.workspaces.service import Workspaces
-from tests.factories import a_fact
+from tests.factories import a_budget, a_fact
 from tests.integration.conversations import KEY, a_turn, conversations_over, end_run
 from tests.integration.statements import execute, scalar
 from tests.integration.test_kept_files import a_kept_turn, left, opened
@@ -228,3 +240,91 @@ async def test_two_processes_forget_the_readers_of_a_run_that_has_ended(
 
 async def never_cancelled(_run: RunKey) -> None:
     raise AssertionError
+
+
+async def test_two_keys_rotate_each_other(database: Database, key: KeyRecord) -> None:
+    accounts = Accounts(database)
+    other, _ = await accounts.create_key(key.account, key.scopes)
+
+    def rotate(old: KeyRecord, caller: KeyRecord) -> Work:
+        rotation = {"caller": caller.principal, "by": SERVER}
+        return within(database, lambda tx: accounts.replace_key(tx, old.id, timedelta(1), **rotation))
+
+    await released_together(
+        database, "SELECT FROM api_keys FOR SHARE", rotate(other, key), rotate(key, other)
+    )
+
+    assert await scalar(database, "SELECT count(*) FROM api_keys") == 4
+
+
+async def test_a_receipt_does_not_wait_for_the_change_of_its_key_and_account(
+    database: Database, key: KeyRecord
+) -> None:
+    async with database.transaction() as tx:
+        await lock_key(tx, key.id)
+        await lock_account(tx, key.account_id)
+        async with asyncio.timeout(PATIENCE_S), database.write() as other:
+            await insert_receipts(other, receipts_of(key, "msg_1"))
+
+    assert await scalar(database, "SELECT count(*) FROM charge_receipts") == 1
+
+
+async def test_a_budget_is_replaced_while_it_refuses_a_call(database: Database, key: KeyRecord) -> None:
+    run = RunKey(key.account_id, RunId("r1"))
+    await a_turn(database, key, run.run_id)
+    await execute(database, """UPDATE runs SET tags = '{"a": "1", "b": "1"}'""")
+    budgets, budget = Budgets(database), a_budget(scope="tag", window="total", credits=1, mode="hard")
+    await budgets.set_budget(key.account_id, budget)
+    # The first to be deleted is the last to be refused.
+    for value in ("b=1", "a=1"):
+        await execute(
+            database,
+            "INSERT INTO budget_spending SELECT account_id, id, :value, 'epoch', 0, 0 FROM budgets",
+            value=value,
+        )
+
+    await released_together(
+        database,
+        "SELECT FROM budget_spending WHERE value = 'a=1' FOR UPDATE",
+        lambda: CreditLedger(database).report_refusal(run, Amount(2, 0)),
+        lambda: budgets.set_budget(key.account_id, replace(budget, credits=2)),
+    )
+
+    assert await scalar(database, "SELECT credits FROM budgets") == 2
+
+
+async def test_an_end_user_is_forgotten_while_its_first_message_is_charged(
+    database: Database, key: KeyRecord
+) -> None:
+    charged = replace(receipts_of(key, "msg_1")[0], end_user="ann")
+    await execute(
+        database, "INSERT INTO credit_accounts (account_id) VALUES (:account)", account=key.account_id
+    )
+
+    await released_together(
+        database,
+        "SELECT FROM credit_accounts FOR UPDATE",
+        within(database, lambda tx: insert_receipts(tx, [charged])),
+        within(database, lambda tx: forget(tx, key.account_id, "ann")),
+    )
+
+    assert await scalar(database, "SELECT count(*) FROM end_user_salts") == 1
+
+
+async def test_several_rows_are_changed_in_the_order_of_their_keys(database: Database) -> None:
+    """Whatever the order in which they were inserted."""
+    for device in (b"2", b"1"):
+        values = {"device_hash": device, "user_code": device.hex(), "refresh_seed": b"", "client": "c"}
+        async with database.write() as tx:
+            await tx.execute(insert(device_logins).values(expires_at=func.now(), **values))
+    locked = "SELECT FROM device_logins WHERE device_hash = :device FOR UPDATE"
+
+    async with database.transaction() as tx:
+        await tx.execute(text(locked), {"device": b"1"})
+        change = partial(insert_login, lifetime=timedelta(1), client="c", refresh_seed=b"")
+        changing = asyncio.create_task(within(database, partial(change, device_hash=b"3", user_code="3"))())
+        await until_waiting(database, [changing])
+        await tx.execute(text(locked), {"device": b"2"})
+    await changing
+
+    assert await scalar(database, "SELECT user_code FROM device_logins") == "3"

@@ -11,6 +11,7 @@ from app.auth.device_logins.records import POLL_INTERVAL, DeviceLogin, Requested
 from app.auth.device_logins.tables import device_logins
 from app.ids import ApiKeyId
 from app.platform.db import Reader, Transaction
+from app.platform.postgres.statements import locked_in_order
 
 _logins = device_logins.c
 
@@ -40,7 +41,9 @@ def _is_pending(user_code: str) -> tuple[ColumnElement[bool], ...]:
 
 async def insert_login(tx: Transaction, *, lifetime: timedelta, **values: Any) -> None:
     """Insert a login that waits for a person, and delete those that are over."""
-    await tx.execute(delete(device_logins).where(_logins.expires_at <= func.now()))
+    await tx.execute(
+        delete(device_logins).where(locked_in_order(device_logins, _logins.expires_at <= func.now()))
+    )
     await tx.execute(insert(device_logins).values(expires_at=func.now() + lifetime, **values))
 
 

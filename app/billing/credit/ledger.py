@@ -205,6 +205,7 @@ class CreditLedger:
     async def report_refusal(self, run: RunKey, needed: Amount) -> None:
         """Report to webhooks which hard budgets have refused a call of a run: once for each window."""
         async with self._database.transaction() as tx:
+            await lock_balance(tx, run.account_id)
             await mark_refusing(tx, run, needed, self.clock.now())
 
     async def _resize(

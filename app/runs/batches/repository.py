@@ -11,6 +11,7 @@ from sqlalchemy import Text, TextClause, cast, delete, func, insert, select, tex
 from app.ids import AccountId, ApiKeyId, RunKey
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
+from app.platform.postgres.statements import locked_in_order
 from app.platform.storage.records import Retention
 from app.platform.storage.repository import overdue
 from app.runs.batches.records import MAX_ITEMS, Batch, BatchItem, NewBatch, StartedItem, run_id_of
@@ -101,8 +102,8 @@ _END = text("UPDATE batches SET ended_at = now() WHERE id = :batch AND pending =
 
 async def move_batches(tx: Transaction, old: ApiKeyId, new: ApiKeyId) -> None:
     """Let the unfinished batches of a key go on with another one."""
-    is_active = (batches.c.api_key_id == old) & batches.c.ended_at.is_(None)
-    await tx.execute(update(batches).where(is_active).values(api_key_id=new))
+    are_moved = locked_in_order(batches, batches.c.api_key_id == old, batches.c.ended_at.is_(None))
+    await tx.execute(update(batches).where(are_moved).values(api_key_id=new))
 
 
 async def count_active(reader: Reader, account_id: AccountId) -> int:

@@ -97,8 +97,8 @@ class Erasures:
             for erase in (self._erase_conversation, self._erase_runs, self._erase_receipts):
                 if await erase(tx, job, job.end_user):
                     return True
-            hash_ = await hash_of(tx, job.account_id, job.end_user)
-            if await repository.is_erased(tx, job) and await forget(tx, job.account_id, job.end_user):
+            is_erased = await repository.is_erased(tx, job)
+            if is_erased and (hash_ := await forget(tx, job.account_id, job.end_user)) is not None:
                 await self.erase_from_deliveries(tx, job.account_id, job.end_user, hash_)
                 await repository.end_erasure(tx, job.id)
                 log.info("erasure.ended", erasure_id=str(job.id))
