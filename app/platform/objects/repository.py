@@ -41,6 +41,12 @@ async def lock_objects(tx: Transaction, account_id: AccountId, hashes: Collectio
     return set((await tx.execute(statement.with_for_update(key_share=True, read=True))).scalars())
 
 
+async def find_some(reader: Reader, *, most: int) -> Sequence[StoredObject]:
+    """Some contents that something refers to."""
+    used = select(_objects.account_id, _objects.sha256).where(_objects.check_at.is_(None)).limit(most)
+    return [StoredObject(AccountId(row.account_id), row.sha256) for row in await reader.execute(used)]
+
+
 async def lock_due(tx: Transaction, *, most: int) -> Sequence[StoredObject]:
     """Some contents that may be unused; nothing new refers to them before the transaction ends."""
     due = (
