@@ -198,7 +198,7 @@ class ConversationService:
         if point.entry_id is None:
             raise NothingToFork
         try:
-            session_id = await self.history.fork(conversation, point.entry_id)
+            session_id, entries = await self.history.fork(conversation, point.entry_id)
         except EntryGone as error:
             raise ConversationNotFound from error
         copy = replace(
@@ -211,12 +211,16 @@ class ConversationService:
             managed=None,
             opening=None,
         )
+        entries = await self.history.contents.write(copy.transcript, entries)
         async with self.database.transaction() as tx:
-            if (inserted := await repository.insert_conversation(tx, copy)) is not None:
-                return inserted
-            # The copy is not reachable by any key.
-            await repository.delete_conversation(tx, replace(copy, state_key=""))
-        raise ConversationExists
+            # Locked, so that an erasure finds the copy; one with the same key may have been created since.
+            source = await _require(repository.lock_conversation(tx, account_id, state_key))
+            if source.created_at != conversation.created_at:
+                raise ConversationNotFound
+            if (inserted := await repository.insert_conversation(tx, copy)) is None:
+                raise ConversationExists
+            await self.history.contents.append(tx, copy.transcript, entries)
+        return inserted
 
     async def change(self, caller: Principal, state_key: str, change: ConversationChange) -> Conversation:
         """Rename, pin or archive it; raises `ConversationNotFound`, or `ScopeMissing` as `delete` does."""
