@@ -125,7 +125,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "initial_events": {"initial_events": []},
     "initial_events: must hold": {"initial_events": [says(" ")]},
     "initial_events: must not have more": {"initial_events": [says("x" * 20_000), says("x" * 20_000)]},
-    "agent: must match": {"agent": "agent_1"},
+    "agent: must be an executor": {"agent": "agent_1"},
     "initial_events.0.content.0.text": {"initial_events": [says("a\x00b")]},
     "initial_events.0.type": {"initial_events": [{"type": "user.define_outcome", "description": "x"}]},
     "initial_events.0.content.0": {"initial_events": [{"type": "user.message", "content": [IMAGE]}]},
