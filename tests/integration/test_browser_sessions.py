@@ -3,7 +3,6 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import text
 
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions, SessionEnded
@@ -13,7 +12,7 @@ from app.requests.principal import SCOPES
 from app.simulator.script import in_turn
 from tests.e2e.stories import KEY, World, WorldOf, a_request
 from tests.integration.conftest import in_shared_world
-from tests.integration.statements import execute
+from tests.integration.statements import execute, rows, scalar
 from tests.patience import PATIENCE_S
 
 FRIEND = "https://chat.example.org"
@@ -288,9 +287,7 @@ async def test_an_expired_session_is_rejected_and_deleted(database: Database) ->
     with pytest.raises(SessionEnded):
         await sessions.authenticate(opened.token)
     await sessions.open(secret)
-    async with database.snapshot() as reader:
-        left = (await reader.execute(text("SELECT expires_at - created_at FROM browser_sessions"))).scalars()
-        assert left.all() == [timedelta(days=7)]
+    assert await scalar(database, "SELECT expires_at - created_at FROM browser_sessions") == timedelta(days=7)
 
 
 async def test_session_tokens_are_stored_as_hashes(database: Database) -> None:
@@ -298,9 +295,7 @@ async def test_session_tokens_are_stored_as_hashes(database: Database) -> None:
     _, secret = await accounts.create_key("acme", ["runs:read"])
     opened = await BrowserSessions(database, accounts).open(secret)
 
-    async with database.snapshot() as reader:
-        rows = await reader.execute(text("SELECT browser_sessions::text, token_hash FROM browser_sessions"))
-        ((shown, kept),) = rows.all()
+    ((shown, kept),) = await rows(database, "SELECT browser_sessions::text, token_hash FROM browser_sessions")
 
     assert opened.token not in shown
     assert opened.token.encode() not in kept

@@ -24,6 +24,7 @@ from app.platform.db import Database
 from tests.factories import a_budget, a_fact, an_account
 from tests.integration import chain_books
 from tests.integration.receipt_queues import delivered_queue
+from tests.integration.statements import rows
 from tests.patience import PATIENCE_S
 
 DAY = timedelta(days=1)
@@ -243,6 +244,5 @@ async def test_writers_at_once_and_recovered_journals_leave_one_chain_for_each_a
             await server.flush(a_fact(owner).run, within_s=PATIENCE_S)
 
     assert (await chain_books.verified(database_url, key)).findings == ()
-    async with database.snapshot() as reader:
-        links = await reader.execute(text("SELECT count(*) FROM chain_links GROUP BY account_id"))
-        assert set(links.scalars()) == {61 + 3 * 10}
+    links = await rows(database, "SELECT count(*) AS number FROM chain_links GROUP BY account_id")
+    assert {row.number for row in links} == {61 + 3 * 10}

@@ -38,7 +38,7 @@ from tests.factories import an_account
 from tests.integration.conversations import KEY, a_turn, conversations_over
 from tests.integration.run_process import GRAPH, Executing
 from tests.integration.run_service import OpenCore, a_request, caller_of
-from tests.integration.statements import execute, scalar
+from tests.integration.statements import execute, rows, scalar
 
 
 async def two_turns(database: Database, key: KeyRecord) -> Conversation:
@@ -58,8 +58,7 @@ def forking_by(database: Database, forks: Mapping[str, Fork]) -> ConversationSer
 async def lines_of(database: Database) -> dict[str, list[str]]:
     """The ids of the stored lines, by session."""
     statement = "SELECT session_id, array_agg(entry_uuid ORDER BY position) FROM session_entries GROUP BY 1"
-    async with database.snapshot() as reader:
-        return {row[0]: row[1] for row in await reader.execute(text(statement))}
+    return {row[0]: row[1] for row in await rows(database, statement)}
 
 
 async def fork(database: Database, key: KeyRecord, *, max_bytes: int, fails: bool = False) -> UUID:
@@ -239,9 +238,7 @@ async def test_forks_on_two_servers_while_the_conversation_is_deleted(
                 await conversations_over(database).delete(caller, KEY)
     assert forks >= 8
     assert await lines_of(database) == {}
-    async with database.snapshot() as reader:
-        left = await reader.execute(text("SELECT count(*) FROM conversation_branches"))
-        assert left.scalar_one() == 0
+    assert await scalar(database, "SELECT count(*) FROM conversation_branches") == 0
 
 
 async def test_runs_belong_to_a_conversation_by_their_branch_and_follow_each_other_by_their_turns(

@@ -35,7 +35,7 @@ from app.platform.postgres.usability import DatabaseNotUsable
 from app.platform.schema.compatibility import SchemaOutdated
 from app.platform.serialization.stored_json import dump_json
 from app.storable import storable
-from tests.integration.statements import execute, scalar
+from tests.integration.statements import execute, rows, scalar
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT_AND_KEY = """
@@ -127,9 +127,8 @@ async def test_receipts_from_before_the_ledger_are_debited_and_summed(postgres: 
         assert rollups.all() == [(1, 10, Decimal("0.0000010000")), (2, 50, Decimal("0.0000050000"))]
     for late in ("2026-10-15", "2026-11-15", "2026-12-01"):
         await execute(database, LATE_DEBIT, late=datetime.fromisoformat(late).replace(tzinfo=UTC))
-    async with database.snapshot() as reader:
-        account = await reader.execute(text("SELECT spent, spent_by_month FROM credit_accounts"))
-        assert account.one() == (306, {"2026-10": 101, "2026-11": 105, "2026-12": 100})
+    (account,) = await rows(database, "SELECT spent, spent_by_month FROM credit_accounts")
+    assert account == (306, {"2026-10": 101, "2026-11": 105, "2026-12": 100})
     await database.aclose()
     await admin.execute("DROP DATABASE before_the_ledger")
     await admin.close()

@@ -10,7 +10,6 @@ import httpx
 import pytest
 import uvicorn
 from fastapi import FastAPI
-from sqlalchemy import text
 
 from app.cli.addresses import listen, url_of
 from app.http.app import create_app
@@ -19,6 +18,7 @@ from app.simulator.script import in_turn
 from tests.e2e import stories
 from tests.factories import a_wait, reached_by, scripted
 from tests.integration.mcp_messages import TOKEN, a_call
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 from tests.scripted import WriteMessage
 
@@ -156,9 +156,7 @@ async def test_a_message_that_is_posted_again_does_not_show_what_its_run_has_dis
     message = {"id": "u", "role": "user", "parts": [{"type": "text", "text": "x"}]}
     path, body = "/v1/ai-sdk/claude_agents:assistant/chat", {"id": "c", "messages": [message]}
     first = await world.http.post(path, json=body)
-    async with world.services.database.transaction() as tx:
-        for statement in DISCARDED_LATER:
-            await tx.execute(text(statement))
+    await execute(world.services.database, *DISCARDED_LATER)
 
     again = await world.http.post(path, json=body)
 

@@ -22,6 +22,7 @@ from app.runs.recovery.handover import RunHandover
 from tests.contracts.event_logs import a_relay, a_relayed_log
 from tests.e2e.stories import until
 from tests.integration.run_service import ONCE, RETRIED, Core, OpenCore
+from tests.integration.statements import rows
 from tests.integration.test_run_dispatcher import followed, until_blocked
 from tests.integration.test_run_recovery import without_heartbeat
 from tests.scripted import WriteMessage
@@ -99,9 +100,7 @@ async def test_a_run_is_handed_over_and_its_readers_see_one_end(
         await old.drain.drain(within_s=0)
         seen = [[entry.event for entry in await reader] for reader in readers]
         final, record = await waiting, await new.service.get(run)
-        async with database.snapshot() as reader:
-            noted = text("SELECT draining, handed_over FROM workers, run_takeovers")
-            states = (await reader.execute(noted)).all()
+        states = await rows(database, "SELECT draining, handed_over FROM workers, run_takeovers")
 
     assert sorted(map(tuple, states)) == [(False, True), (True, True)]
     assert (final.ok, final.content) == (True, "Good morning.")

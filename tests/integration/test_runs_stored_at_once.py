@@ -122,9 +122,9 @@ async def test_what_needs_another_check_is_not_stored(
 
 async def test_a_key_that_has_expired_starts_nothing(database: Database, key: KeyRecord) -> None:
     queue = Queue(database)
-    async with database.write() as tx:
-        statement = text("UPDATE api_keys SET expires_at = now() - interval '1 s' WHERE id = :id")
-        await tx.execute(statement, {"id": key.id})
+    await execute(
+        database, "UPDATE api_keys SET expires_at = now() - interval '1 s' WHERE id = :id", id=key.id
+    )
 
     assert await stored(queue, queue.new(key, "one")) is None
 

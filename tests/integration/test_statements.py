@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from app.auth.records import KeyRecord
 from app.billing.chain.sealing_key import SealingKey
@@ -19,7 +18,7 @@ from app.platform.db import Database, StatementFailed
 from tests.factories import an_account, an_open_database
 from tests.integration.chain_books import a_sealer
 from tests.integration.charging import charge
-from tests.integration.statements import execute
+from tests.integration.statements import execute, scalar
 
 NOW = datetime.now(UTC)
 FIRST = month_of(NOW)
@@ -133,8 +132,7 @@ async def test_a_process_without_the_key_leaves_statements_to_others(
     await a_sealer(database, signing, tmp_path).seal()
 
     await make(database, tmp_path, FIRST, None)
-    async with database.snapshot() as reader:
-        assert (await reader.execute(text("SELECT count(*) FROM billing_statements"))).scalar_one() == 0
+    assert await scalar(database, "SELECT count(*) FROM billing_statements") == 0
     await make(database, tmp_path, FIRST, signing)
 
     assert (await Statements(database).get(key.account_id, FIRST)).key == signing.id

@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import text
 
 from app.conversations.records import Transcript, TranscriptEntry
 from app.conversations.repository import delete_entries
@@ -28,6 +27,7 @@ from app.workspaces.spec import WorkspaceSpec
 from tests.factories import a_final, an_account
 from tests.integration.conversations import conversations_over
 from tests.integration.run_process import insert
+from tests.integration.statements import scalar
 from tests.integration.test_waiting_runs import a_call, execute_elsewhere, park
 
 KB = 1024
@@ -177,9 +177,7 @@ async def test_concurrent_compaction_changes_no_sum(database: Database) -> None:
     await asyncio.gather(quota.compact(), quota.compact())
 
     assert await kept(database, run.account_id) == before
-    async with database.snapshot() as reader:
-        rows = await reader.execute(text("SELECT count(*) FROM storage_changes"))
-        assert rows.scalar_one() < 30
+    assert await scalar(database, "SELECT count(*) FROM storage_changes") < 30
 
 
 async def test_contents_are_deleted_after_their_time_by_two_servers_at_once(database: Database) -> None:

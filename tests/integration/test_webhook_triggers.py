@@ -25,7 +25,7 @@ from app.runs.repository import finish_run
 from tests.factories import a_budget, a_fact, a_final, an_account
 from tests.integration import webhook_seam
 from tests.integration.run_process import insert
-from tests.integration.statements import execute, scalar
+from tests.integration.statements import execute, rows, scalar
 from tests.patience import PATIENCE_S
 
 
@@ -60,8 +60,7 @@ async def test_a_receipt_is_sent_once_however_often_it_is_delivered(
 
     (delivery,) = await webhook_seam.deliveries(database, webhook)
     (payload,) = await webhook_seam.payloads(database)
-    async with database.snapshot() as reader:
-        receipt = (await reader.execute(text("SELECT * FROM charge_receipts"))).one()
+    (receipt,) = await rows(database, "SELECT * FROM charge_receipts")
 
     assert (delivery.event, delivery.status, delivery.attempts) == ("receipt.created", "pending", 0)
     created_at = receipt.created_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -116,7 +116,7 @@ def test_the_next_run_continues_the_longest_of_the_last_prompts() -> None:
     chat.add(a_prompt(2), written=1000)
     chat.add(a_prompt(1, system="search"))
     adapter = TypeAdapter(SentPrompt)
-    last = not_none(chat.history.last)
+    last: SentPrompt = not_none(chat.history.last)
     stored = adapter.dump_python(last, mode="json")
 
     next_run = Conversation()
