@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -28,16 +29,19 @@ from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.ids import RunId, RunKey, new_uuid
 from app.platform.audit.records import SERVER
-from app.platform.db import Database, Transaction
+from app.platform.db import Database, DatabaseUnavailable, Transaction
+from app.platform.objects.repository import announce, take_released
 from app.runs.deletion.repository import delete_contents, lock_ended_run
 from app.runs.readers.repository import forget_readers, record_left, record_readers
 from app.runs.readers.service import RunReaders
 from app.workspaces.service import Workspaces
-from tests.factories import a_budget, a_fact
+from tests.factories import a_budget, a_fact, a_wait, reached_by
 from tests.integration.conversations import KEY, a_turn, conversations_over, end_run
+from tests.integration.run_service import OpenCore
 from tests.integration.statements import execute, scalar
 from tests.integration.test_kept_files import a_kept_turn, left, opened
 from tests.patience import PATIENCE_S
+from tests.scripted import WriteMessage
 
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
 
@@ -328,3 +332,55 @@ async def test_several_rows_are_changed_in_the_order_of_their_keys(database: Dat
     await changing
 
     assert await scalar(database, "SELECT user_code FROM device_logins") == "3"
+
+
+async def test_runs_and_conversations_let_go_of_the_same_contents(database: Database, key: KeyRecord) -> None:
+    contents = ("1" * 64, "2" * 64)
+    for run_id, sha256 in zip(("r1", "r2", "r3", "r4"), (*contents, *contents[::-1]), strict=True):
+        await a_turn(database, key, run_id)
+        await execute(
+            database, "UPDATE runs SET objects = ARRAY[:sha256] WHERE run_id = :id", sha256=sha256, id=run_id
+        )
+    async with database.write() as tx:
+        await announce(tx, key.account_id, dict.fromkeys(contents, 1), keep=timedelta(0))
+    await execute(database, "UPDATE stored_objects SET check_at = NULL")
+    runs = [RunKey(key.account_id, RunId(run_id)) for run_id in ("r1", "r2", "r3", "r4")]
+
+    async def delete(tx: Transaction, first: RunKey, then: RunKey) -> None:
+        await delete_run(tx, first)
+        await tx.execute(text("SELECT pg_advisory_xact_lock_shared(1)"))
+        await delete_run(tx, then)
+
+    await released_together(
+        database,
+        "SELECT pg_advisory_xact_lock(1)",
+        within(database, partial(delete, first=runs[0], then=runs[1])),
+        within(database, partial(delete, first=runs[2], then=runs[3])),
+    )
+    async with database.write() as tx:
+        await take_released(tx)
+
+    assert await scalar(database, "SELECT count(*) FROM stored_objects WHERE check_at IS NOT NULL") == 2
+    assert await scalar(database, "SELECT count(*) FROM released_objects") == 0
+
+
+async def test_a_run_whose_end_is_undone_by_a_deadlock_ends_nevertheless(
+    database: Database, open_core: OpenCore
+) -> None:
+    """The other transaction locks in the wrong order, and lets the database choose the end of the run."""
+    wait = a_wait()
+    async with open_core(lambda _: [wait, WriteMessage("Once.")]) as core:
+        run = (await core.start()).key
+        await reached_by(wait)
+        with suppress(DatabaseUnavailable):
+            async with database.transaction() as tx:
+                await tx.execute(text("SET LOCAL deadlock_timeout = '10s'"))
+                await tx.execute(text("SELECT lock_dispatch(:account_id)"), run._asdict())
+                wait.until.set()
+                ending = asyncio.create_task(core.service.wait(run))
+                await until_waiting(database, [ending])
+                await tx.execute(text("UPDATE runs SET question = question"))
+        final = await ending
+
+    assert (final.ok, final.content) == (True, "Once.")
+    assert await scalar(database, "SELECT status FROM runs") == "succeeded"

@@ -53,6 +53,7 @@ def objects(database: Database, s3: LoopbackS3) -> Objects:  # noqa: ARG001 - it
 
 async def drop_unused(database: Database, objects: Objects) -> None:
     """As if all waiting times were over."""
+    await objects.delete_unused()
     await execute(database, "UPDATE stored_objects SET check_at = now() WHERE check_at IS NOT NULL")
     while await objects.delete_unused():
         pass

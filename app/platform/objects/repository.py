@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, and_, any_, case, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, Text, and_, any_, case, delete, func, literal, select, text, update
 from sqlalchemy.dialects import postgresql
 
 from app.ids import AccountId
@@ -47,6 +47,11 @@ async def find_some(reader: Reader, *, most: int) -> Sequence[StoredObject]:
     return [StoredObject(AccountId(row.account_id), row.sha256) for row in await reader.execute(used)]
 
 
+async def take_released(tx: Transaction) -> None:
+    """Let the contents that something has let go of be looked at in a minute: they may be being read."""
+    await tx.execute(_TAKE_RELEASED)
+
+
 async def lock_due(tx: Transaction, *, most: int) -> Sequence[StoredObject]:
     """Some contents that may be unused; nothing new refers to them before the transaction ends."""
     due = (
@@ -79,6 +84,22 @@ def with_objects(
         .scalar_subquery()
     )
     return case((objects.is_(None), size), else_=size + outside)
+
+
+_TAKE_RELEASED = text(
+    """
+    WITH released AS (
+        DELETE FROM released_objects WHERE id IN (SELECT id FROM released_objects FOR UPDATE SKIP LOCKED)
+        RETURNING account_id, sha256
+    ), known AS (
+        SELECT account_id, sha256 FROM stored_objects
+         WHERE (account_id, sha256) IN (SELECT account_id, sha256 FROM released)
+         ORDER BY account_id, sha256 FOR NO KEY UPDATE
+    )
+    UPDATE stored_objects AS object SET check_at = coalesce(check_at, now() + interval '1 minute')
+      FROM known WHERE object.account_id = known.account_id AND object.sha256 = known.sha256
+    """
+)
 
 
 def _is(key: StoredObject) -> ColumnElement[bool]:

@@ -109,6 +109,8 @@ class Objects:
         if self._outside is None:
             return 0
         database, storage = self._outside
+        async with database.write() as tx:
+            await repository.take_released(tx)
         async with database.transaction() as tx:
             due = await repository.lock_due(tx, most=_SWEPT_AT_ONCE)
             for key in due:
