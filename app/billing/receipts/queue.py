@@ -133,7 +133,10 @@ class ReceiptQueue:
             self._journal.void_message(replaces.key)
         self.open_messages.start(fact, replaces)
         if self._journal.problem is not None:
-            self._enqueue(if_lost(fact, is_complete=False))
+            if not fact.output_estimated:
+                # It is not on disk: into the database at once. An estimate, of a call that has no answer yet,
+                # is not what is charged in the end.
+                self._enqueue(if_lost(fact, is_complete=False))
             raise _unavailable(self._journal.problem)
 
     def update_message(self, fact: UsageFact) -> None:
