@@ -64,9 +64,10 @@ async def lock_due(tx: Transaction, *, most: int) -> Sequence[StoredObject]:
     return [StoredObject(AccountId(row.account_id), row.sha256) for row in await tx.execute(due)]
 
 
-async def keep_object(tx: Transaction, key: StoredObject) -> None:
-    """Keep a content until what refers to it says that it does not any more."""
-    await tx.execute(update(stored_objects).where(_is(key)).values(check_at=None))
+async def keep_object(tx: Transaction, key: StoredObject, *, at_least: timedelta | None = None) -> None:
+    """Keep a content for so long; None: until what refers to it says that it does not any more."""
+    check_at = None if at_least is None else func.now() + at_least
+    await tx.execute(update(stored_objects).where(_is(key)).values(check_at=check_at))
 
 
 async def delete_object(tx: Transaction, key: StoredObject) -> None:

@@ -105,20 +105,31 @@ class Objects:
             await forever(self._delete_all_unused, _SWEEP_INTERVAL_S, name="objects.sweep")
 
     async def delete_unused(self) -> int:
-        """Delete some contents that nothing refers to; returns how many were looked at."""
+        """Delete some contents that nothing refers to; returns how many were looked at.
+
+        Raises `ContentsUnavailable` at the first one that cannot be deleted; the others do not wait for it.
+        """
         if self._outside is None:
             return 0
         database, storage = self._outside
         async with database.write() as tx:
             await repository.take_released(tx)
+        failed: ContentsUnavailable | None = None
         async with database.transaction() as tx:
             due = await repository.lock_due(tx, most=_SWEPT_AT_ONCE)
             for key in due:
                 if await repository.find_used(tx, key.account_id, [key.sha256]):
                     await repository.keep_object(tx, key)
-                else:
+                    continue
+                try:
                     await storage.delete(key.account_id, key.sha256)
-                    await repository.delete_object(tx, key)
+                except ContentsUnavailable as error:
+                    failed = error
+                    await repository.keep_object(tx, key, at_least=_KEPT_UNUSED)
+                    break
+                await repository.delete_object(tx, key)
+        if failed is not None:
+            raise failed
         return len(due)
 
     async def _look(self) -> bool:

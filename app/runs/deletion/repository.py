@@ -12,6 +12,7 @@ from app.platform.storage.repository import overdue
 from app.requests.outcome import GraphFinal
 from app.runs.evidence.repository import delete_evidence
 from app.runs.evidence.tables import FIRST_PIECES, run_evidence
+from app.runs.records import titling_run
 from app.runs.tables import run_events, runs
 from app.runs.waits.repository import delete_calls
 from app.workspaces.repository import delete_files
@@ -89,15 +90,20 @@ async def delete_contents(tx: Transaction, keys: Sequence[RunKey]) -> None:
 
 
 async def lock_conversation_runs(tx: Transaction, account_id: AccountId, state_key: str) -> list[RunKey]:
-    """Lock the ended runs of a conversation with contents, also of an earlier one with its key."""
-    statement = select(runs.c.run_id).where(
+    """Lock the ended runs of a conversation with contents, also of an earlier one with its key.
+
+    And the run that has asked for its title: the process that would have deleted it may have ended.
+    """
+    statement = select(runs.c.run_id, runs.c.turn).where(
         runs.c.account_id == account_id,
         runs.c.state_key == state_key,
         runs.c.ended_at.is_not(None),
         runs.c.contents_deleted_at.is_(None),
     )
     found = await tx.execute(statement.order_by(runs.c.run_id).with_for_update())
-    return [RunKey(account_id, RunId(run_id)) for run_id in found.scalars()]
+    turns = {RunKey(account_id, RunId(row.run_id)): row.turn for row in found}
+    titling = [titling_run(key) for key, turn in turns.items() if turn == 1]
+    return [*turns, *[key for key in titling if await lock_ended_run(tx, key)]]
 
 
 async def delete_events(tx: Transaction, keys: Sequence[RunKey]) -> None:

@@ -47,6 +47,14 @@ _UNFINISHED = text(
     """  # noqa: S608 - constants
 ).bindparams(bindparam("unfinished", list(UNFINISHED), postgresql.ARRAY(runs.c.status.type)))
 
+_DELETE_UNBEGUN = text(
+    """
+    DELETE FROM sessions
+     WHERE account_id = :account_id AND turns = 0 AND coalesce(opening, managed) ->> 'apiKeyId' IN
+           (SELECT id::text FROM api_keys WHERE account_id = :account_id AND labels ->> 'endUser' = :end_user)
+    """
+)
+
 _IS_PENDING = (
     batch_items.c.batch == batches.c.id,
     batches.c.ended_at.is_(None),
@@ -118,6 +126,12 @@ async def next_conversation(reader: Reader, account_id: AccountId, end_user: str
     found = await reader.execute(_CHOSEN, {"account_id": account_id, "end_user": end_user})
     state_key: str | None = found.scalar_one_or_none()
     return state_key
+
+
+async def delete_unbegun(tx: Transaction, account_id: AccountId, end_user: str) -> int:
+    """Delete the conversations without a run that keys labelled with an end user have created; how many."""
+    found = await tx.execute(_DELETE_UNBEGUN, {"account_id": account_id, "end_user": end_user})
+    return found.rowcount
 
 
 async def lock_runs(tx: Transaction, account_id: AccountId, end_user: str, *, most: int) -> list[RunKey]:

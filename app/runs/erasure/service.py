@@ -109,6 +109,9 @@ class Erasures:
         async with self.database.transaction() as tx:
             if not await repository.lock_erasure(tx, job.id):
                 return False
+            # Only the labels, which are erased next, tell for whom they are.
+            unbegun = await repository.delete_unbegun(tx, job.account_id, end_user)
+            await repository.count_erased(tx, job.id, conversations=unbegun)
             for stop in self.stops:
                 await stop(tx, job.account_id, end_user)
             left = await repository.stop_batch_items(tx, job.account_id, end_user)

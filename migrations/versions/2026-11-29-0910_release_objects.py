@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "d8b1f6407e29"
-down_revision: str | None = "a7d4e0916b3c"
+down_revision: str | None = "c3d95e017b2f"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
