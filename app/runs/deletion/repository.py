@@ -92,7 +92,7 @@ async def delete_conversation_contents(
 ) -> list[RunKey]:
     """The same for all ended runs of a conversation, also of an earlier one with its key; returns them.
 
-    And for the run that has asked for its title: the process that would have done so may have ended.
+    Also for the run that has asked for its title, if its process could not do so.
     """
     statement = select(runs.c.run_id, runs.c.turn).where(
         runs.c.account_id == account_id,
