@@ -6,13 +6,7 @@ from uuid import uuid4
 from app.conversations.cuts.answer_cuts import without_cut
 from app.conversations.large_contents.service import LargeContents
 from app.conversations.neutral_transcript import copied_line
-from app.conversations.records import (
-    Conversation,
-    EntryGone,
-    Transcript,
-    TranscriptCopy,
-    TranscriptEntry,
-)
+from app.conversations.records import Conversation, EntryGone, Transcript, TranscriptCopy, TranscriptEntry
 from app.conversations.repository import load_entries
 from app.platform.db import Database
 from app.platform.objects.service import INSIDE, Objects

@@ -23,7 +23,6 @@ class ForwardedAnswer(Response):
     """Sent by this coroutine; a response that was cut off breaks off for the client, too."""
 
     def __init__(self, forward: Forward, while_valid: AbstractContextManager[None]) -> None:
-        """`while_valid` cancels its body when the client's credential is revoked."""
         super().__init__()
         self._forward, self._while_valid = forward, while_valid
 

@@ -107,14 +107,14 @@ class Objects:
     async def delete_unused(self) -> int:
         """Delete some contents that nothing refers to; returns how many were looked at.
 
-        Raises `ContentsUnavailable` at the first one that cannot be deleted; the others do not wait for it.
+        Raises `ContentsUnavailable`; what cannot be deleted holds up nothing else.
         """
         if self._outside is None:
             return 0
         database, storage = self._outside
         async with database.write() as tx:
             await repository.take_released(tx)
-        failed: ContentsUnavailable | None = None
+        failed = None
         async with database.transaction() as tx:
             due = await repository.lock_due(tx, most=_SWEPT_AT_ONCE)
             for key in due:

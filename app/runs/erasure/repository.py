@@ -129,9 +129,8 @@ async def next_conversation(reader: Reader, account_id: AccountId, end_user: str
 
 
 async def delete_unbegun(tx: Transaction, account_id: AccountId, end_user: str) -> int:
-    """Delete the conversations without a run that keys labelled with an end user have created; how many."""
-    found = await tx.execute(_DELETE_UNBEGUN, {"account_id": account_id, "end_user": end_user})
-    return found.rowcount
+    """Delete conversations without a run that keys with this label have created; returns how many."""
+    return (await tx.execute(_DELETE_UNBEGUN, {"account_id": account_id, "end_user": end_user})).rowcount
 
 
 async def lock_runs(tx: Transaction, account_id: AccountId, end_user: str, *, most: int) -> list[RunKey]:
