@@ -184,6 +184,14 @@ async def test_head_is_get_without_the_body_even_of_a_stream_without_end() -> No
     assert closed
 
 
+async def test_a_head_response_is_no_truncated_one() -> None:
+    with capture_logs() as logged:
+        async with client_of(HeadRequests(UnexpectedErrors(echoes))) as client:
+            response = await client.head("/")
+
+    assert (response.status_code, logged) == (200, [])
+
+
 async def test_other_methods_keep_their_body() -> None:
     async with client_of(HeadRequests(echoes)) as client:
         assert (await client.post("/", content=b"kept")).content == b"kept"
