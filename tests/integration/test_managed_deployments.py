@@ -240,7 +240,7 @@ async def test_each_due_time_begins_one_session_whose_budget_is_its_own(
         outcomes = await decided(server, deployed)
     sessions = await rows(
         database,
-        "SELECT state_key, managed, deployment_id, turns FROM sessions ORDER BY created_at, state_key",
+        "SELECT state_key, title, managed, deployment_id, turns FROM sessions ORDER BY created_at, state_key",
     )
 
     assert [outcome for _, outcome in outcomes] == ["started", "started"]
@@ -248,7 +248,7 @@ async def test_each_due_time_begins_one_session_whose_budget_is_its_own(
     assert {run.state_key for run in runs} == {session_of(run_id) for run_id, _ in outcomes}
     assert {row.state_key for row in sessions} == {run.state_key for run in runs}
     assert [row.turns for row in sessions] == [1, 1]
-    assert {row.deployment_id for row in sessions} == {deployed.schedule_id}
+    assert {(row.deployment_id, row.title) for row in sessions} == {(deployed.schedule_id, "Report!")}
     settings = sessions[0].managed
     assert (settings["budgetUsd"], settings["metadata"]) == ("2.50", {"team": "a"})
     assert settings["apiKeyId"] == str(deployed.api_key_id)

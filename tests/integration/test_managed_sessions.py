@@ -142,6 +142,7 @@ async def test_a_session_begins_with_its_first_message_or_not_at_all(world_of: W
             listed = await http.get(f"{SESSIONS}/{first['id']}/events", params={"types[]": "user.message"})
             asked = [each["content"][0]["text"] for each in listed.json()["data"]]
             await asyncio.sleep(0.02)
+    untitled = await created(http, agent="messages:assistant", initial_events=messages[:1])
     await world.services.ledger.change_mode(caller.account_id, "prepaid")
     refused = await http.post(SESSIONS, json={**NEW, "initial_events": messages})
 
@@ -149,8 +150,9 @@ async def test_a_session_begins_with_its_first_message_or_not_at_all(world_of: W
     assert (begun["title"], begun["metadata"], begun["deployment_id"]) == ("Named", {"a": "1"}, None)
     assert asked == ["One", "Two"]
     assert message_of(refused)[:2] == (402, "billing_error")
-    assert [each["id"] for each in (await http.get(SESSIONS)).json()["data"]] == [first["id"]]
-    assert len((await http.get("/v1/sessions")).json()["items"]) == 1
+    assert untitled["title"] is None
+    assert [each["id"] for each in (await http.get(SESSIONS)).json()["data"]] == [untitled["id"], first["id"]]
+    assert len((await http.get("/v1/sessions")).json()["items"]) == 2
 
 
 async def test_a_tool_that_no_run_could_have_is_refused_when_it_is_described(
