@@ -251,8 +251,8 @@ async def test_two_keys_rotate_each_other(database: Database, key: KeyRecord) ->
     other, _ = await accounts.create_key(key.account, key.scopes)
 
     def rotate(old: KeyRecord, caller: KeyRecord) -> Work:
-        rotation = {"caller": caller.principal, "by": SERVER}
-        return within(database, lambda tx: accounts.replace_key(tx, old.id, timedelta(1), **rotation))
+        new = partial(accounts.replace_key, caller=caller.principal, by=SERVER)
+        return within(database, lambda tx: new(tx, old.id, timedelta(1)))
 
     await released_together(
         database, "SELECT FROM api_keys FOR SHARE", rotate(other, key), rotate(key, other)
