@@ -15,7 +15,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from app.models.registry import UnknownModel
 from app.requests.principal import SCOPES
+from app.runs.generate import Generator
+from app.runs.requests.generate import GenerateTextRequest
 from app.simulator.script import Block, Reply, Responder, Text, Thinking, ToolUse, in_turn
 from tests.conftest import a_database, keep_open
 from tests.e2e.agents import MESSAGES, named
@@ -176,6 +179,18 @@ async def test_the_budget_that_ends_a_run_is_named_with_the_time_it_starts_again
         shown.append(await LATER[door](tenant, answer))
     assert "team-7" in shown[-1], shown
     assert budget["resetsAt"] in shown[-1], shown
+
+
+async def test_an_unknown_role_is_named_before_a_run_begins(world: World) -> None:
+    key = await a_key(world)
+    caller, generator = await world.services.accounts.authenticate(key), world.services.generator
+    assert isinstance(generator, Generator)
+
+    with pytest.raises(UnknownModel, match="there is no role 'poet'; known are"):
+        await generator.start(caller, GenerateTextRequest.of(prompt="Rain.", role="poet"), request_id=None)
+
+    async with a_client(world.url, key) as http:
+        assert (await http.get("/v1/runs")).json()["items"] == []
 
 
 async def of_our_own(http: httpx.AsyncClient) -> tuple[list[str], Rests]:

@@ -11,7 +11,7 @@ from app.http.mcp.forms import Asked, form_of
 from app.http.mcp.input import OURS, name_of_run
 from app.http.mcp.mapper import CallMapper
 from app.http.streaming.pausing import Waiting, what_waits
-from app.runs.generate import failure_of
+from app.runs.events.failures import failure_of
 from app.runs.records import RunRecord
 
 _RELATED_TASK: Final = "io.modelcontextprotocol/related-task"

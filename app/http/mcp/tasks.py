@@ -30,8 +30,8 @@ from app.requests.outcome import RunStatus
 from app.requests.principal import Principal
 from app.runs.commands.service import WITHIN_S, RunNotFound
 from app.runs.deletion.service import with_contents
+from app.runs.events.failures import failure_of
 from app.runs.events.terminal import stored_end
-from app.runs.generate import failure_of
 from app.runs.records import RunFilter, RunRecord
 from app.runs.waits.listing.records import CallFilter
 

@@ -16,7 +16,7 @@ from app.http.ag_ui.interrupt import METADATA_KEY, InterruptId, PersonRequest, b
 from app.http.ag_ui.output.client_calls import BegunCall, ClientCalls
 from app.http.ag_ui.output.message_builder import MessageBuilder
 from app.http.ag_ui.output.run_end import run_result, token_usage
-from app.runs.generate import failure_of
+from app.runs.events.failures import failure_of
 from app.streams.port import LogEntry
 
 _Custom: TypeAlias = (

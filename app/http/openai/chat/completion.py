@@ -6,7 +6,7 @@ from typing import Any
 from app.http.openai.answer import NOTHING, AnswerOptions, Citations, Received, RunAnswer, in_chat
 from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.streaming.discarded_entries import discarded_in, not_discarded
-from app.runs.generate import failure_of
+from app.runs.events.failures import failure_of
 from app.streams.port import LogEntry
 
 

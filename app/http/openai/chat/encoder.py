@@ -7,7 +7,7 @@ from app.http.openai.answer import NOTHING, AnswerOptions, Citations, Received, 
 from app.http.openai.errors import error_json
 from app.http.openai.mapper import Delta
 from app.http.streaming.encoder import DONE_FRAME, json_frame
-from app.runs.generate import failure_of
+from app.runs.events.failures import failure_of
 from app.streams.port import LogEntry
 
 

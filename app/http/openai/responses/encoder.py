@@ -9,7 +9,7 @@ from app.http.openai.answer import NOTHING, AnswerOptions, Citations, Received, 
 from app.http.openai.mapper import Delta
 from app.http.openai.responses.ids import ResponseName
 from app.http.streaming.discarded_entries import discarded_in, not_discarded
-from app.runs.generate import failure_of
+from app.runs.events.failures import failure_of
 from app.runs.records import RunRecord
 from app.streams.port import LogEntry
 

@@ -2,7 +2,7 @@ from typing import get_args
 
 from app.events import RunError
 from app.requests.outcome import ErrorCode
-from app.runs.generate import failure_of
+from app.runs.events.failures import failure_of
 
 
 def test_every_code_of_a_failed_run_is_that_of_its_error() -> None:
