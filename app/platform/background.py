@@ -1,7 +1,7 @@
 """Background work: periodic jobs, races of several waits, work that no cancellation interrupts."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
@@ -75,8 +75,9 @@ async def first_of(
         winner = next((task for task in tasks if task.done()), None)
     finally:
         for task in own:
+            task.add_done_callback(_look_at)
             task.cancel()
-        await asyncio.gather(*own, return_exceptions=True)
+        await _ended(own)
     if winner is None:
         return None
     return First(tasks.index(winner), winner.result() if winner in own else None)
@@ -85,15 +86,29 @@ async def first_of(
 async def run_to_completion(work: Coroutine[Any, Any, Result]) -> Result:
     """Finish the work even if we are cancelled meanwhile; the cancellation is raised afterwards."""
     task = asyncio.create_task(work)
+    await _ended([task])
+    return task.result()
+
+
+async def _ended(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Wait until these have ended, even if we are cancelled meanwhile; that is raised afterwards.
+
+    Not `gather`: it would raise the cancellation of a task, which the scope of ours does not know as its own.
+    """
     cancelled: asyncio.CancelledError | None = None
-    while not task.done():
+    while unfinished := [task for task in tasks if not task.done()]:
         try:
-            await asyncio.wait({task})
+            await asyncio.wait(unfinished)
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
         raise cancelled
-    return task.result()
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """What a loser raises interests no one: asyncio would log it."""
+    if not task.cancelled():
+        task.exception()
 
 
 class _Failures:

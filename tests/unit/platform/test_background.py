@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import anyio
 import pytest
 from structlog.testing import capture_logs
 
@@ -167,3 +168,18 @@ async def test_a_cancelled_race_leaves_nothing_running(racing: Callable[..., Awa
     await cancelled(task)
     assert one.cleaned_up
     assert two.cleaned_up
+
+
+async def test_a_race_that_was_won_is_cancelled_by_the_scope_that_it_is_in() -> None:
+    """A scope lets any cancellation pass that is not marked as its own, like that of the loser."""
+    with anyio.CancelScope() as scope:
+
+        async def loser() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                scope.cancel()
+
+        await first_of(asyncio.sleep(0), loser())
+
+    assert scope.cancelled_caught
