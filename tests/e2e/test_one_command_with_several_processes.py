@@ -5,7 +5,7 @@ import json
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -191,6 +191,15 @@ async def test_the_bill_of_several_processes_equals_the_wire_and_others_open_not
     assert not directory.exists()
 
 
+@pytest.fixture
+def heard_hangups() -> Iterator[None]:
+    """Where the tests themselves run under `nohup`, what they start would ignore them."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heard_hangups")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
 async def test_nothing_is_left_of_a_command_that_was_killed_or_whose_terminal_was_closed(
     migrated_path: Path, number: signal.Signals
