@@ -31,7 +31,7 @@ async def scalar(database: Database, statement: str, **parameters: object) -> An
 
 
 @contextmanager
-def noted(database: Database, words: str) -> Iterator[list[str]]:
+def noted(database: Database, words: str = "") -> Iterator[list[str]]:
     """The statements with these words that are executed meanwhile."""
     found: list[str] = []
 
