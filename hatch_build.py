@@ -10,6 +10,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 sys.path.insert(0, str(Path(__file__).parent))
+from app.http.api.guide.pages import OF_THE_CODE
 from app.http.api.pages.joined import without_comments
 
 # For texts smaller than xz by a fifteenth.
@@ -34,7 +35,8 @@ class CompressedFiles(BuildHookInterface):
 
     def _write_texts(self, archive: Path) -> None:
         root = Path(self.root)
-        pages = [path for path in (root / "docs").rglob("*.md") if "decisions" not in path.parts]
+        documents = (root / "docs").rglob("*.md")
+        pages = [each for each in documents if not each.relative_to(root).as_posix().startswith(OF_THE_CODE)]
         web = [path for kind in ("js", "css", "ftl") for path in (root / "app" / "web").rglob(f"*.{kind}")]
         licences = [path for pattern in _OF_LIBRARIES for path in root.glob(pattern)]
         files = [*pages, *web, *licences, *(root / each for each in _ALSO)]

@@ -76,7 +76,6 @@ class Invalid(AppError):
 
     @classmethod
     def field(cls, field: str, message: str) -> Self:
-        """An error about one field."""
         return cls(f"{field}: {message}", errors=[FieldError(field, message)])
 
     def below(self, name: str) -> Self:

@@ -25,7 +25,6 @@ _KEPT_CHARS = 100
 
 
 def is_storable(text: str) -> bool:
-    """Whether the text can be stored unchanged."""
     if "\0" in text:
         return False
     if text.isascii():

@@ -61,8 +61,12 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Exempt modules and collected tests from garbage collection: scanning them took a tenth of the time."""
+    """Exempt modules and collected tests from garbage collection: scanning them took a tenth of the time.
+
+    At the default thresholds it took a twelfth of the time of the tests, at these a thirtieth.
+    """
     gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
     gc.enable()
 
 

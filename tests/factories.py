@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import fields as dataclass_fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
@@ -33,6 +33,14 @@ from app.tools.modern_schema import modern_schema
 from app.usage.records import Attribution, TokenUsage, UsageFact
 from tests.patience import PATIENCE_S
 from tests.scripted import Action, ScriptedExecutor, WaitFor
+
+_T = TypeVar("_T")
+
+
+def not_none(value: _T | None) -> _T:
+    """What must be there."""
+    assert value is not None
+    return value
 
 
 def a_budget(**fields: Any) -> AccountBudget:

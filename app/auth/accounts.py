@@ -122,7 +122,6 @@ class Accounts:
             return await repository.find_provider_profiles(reader)
 
     async def find_names(self, account_ids: Collection[AccountId]) -> dict[AccountId, str]:
-        """The names of these accounts."""
         async with self._database.read() as reader:
             return await repository.find_names(reader, account_ids)
 
@@ -233,6 +232,7 @@ class Accounts:
         `Unauthenticated`.
         """
         if caller is not None and caller.api_key_id != key_id:
+            await repository.lock_keys(tx, (caller.api_key_id, key_id))
             await self.require_active_key(tx, caller.api_key_id)
         old = await self._lock_visible(tx, caller, key_id)
         if old.is_ended:
@@ -246,7 +246,6 @@ class Accounts:
         return replacement, secret
 
     async def list_keys(self) -> list[KeyRecord]:
-        """Every key, oldest first."""
         async with self._database.read() as reader:
             return await repository.find_all_keys(reader)
 

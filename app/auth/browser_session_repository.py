@@ -12,6 +12,7 @@ from app.auth.repository import IS_ENDED, TERMS, key_fields
 from app.auth.tables import accounts, api_keys, browser_sessions
 from app.ids import ApiKeyId
 from app.platform.db import Reader, Transaction
+from app.platform.postgres.statements import locked_in_order
 
 _IS_USABLE = and_(~IS_ENDED, accounts.c.suspended_at.is_(None))
 
@@ -91,10 +92,9 @@ async def find_active_session(reader: Reader, token_hash: bytes) -> BrowserSessi
 
 
 async def delete_session(tx: Transaction, token_hash: bytes) -> None:
-    """Delete a session."""
     await tx.execute(delete(browser_sessions).where(browser_sessions.c.token_hash == token_hash))
 
 
 async def delete_expired(tx: Transaction) -> None:
-    """Delete every expired session."""
-    await tx.execute(delete(browser_sessions).where(browser_sessions.c.expires_at <= func.now()))
+    are_over = locked_in_order(browser_sessions, browser_sessions.c.expires_at <= func.now())
+    await tx.execute(delete(browser_sessions).where(are_over))

@@ -77,7 +77,6 @@ class BrowserSessions:
         return session
 
     async def close(self, token: str) -> None:
-        """Delete a session; does nothing if there is none."""
         async with self._database.transaction() as tx:
             await delete_session(tx, _hash(token))
 

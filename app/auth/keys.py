@@ -23,7 +23,6 @@ def hash_key(secret: str) -> bytes:
 
 
 def is_key(api_key: str) -> bool:
-    """Whether the text has the format of a key."""
     return _KEY.fullmatch(api_key) is not None
 
 

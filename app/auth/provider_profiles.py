@@ -21,7 +21,6 @@ class ProviderProfiles:
         return self._profiles.get(account_id)
 
     async def refresh(self) -> None:
-        """Read them again."""
         found = await self._accounts.find_provider_profiles()
         self._profiles = {account_id: profile for profile, account_id in found.items()}
 

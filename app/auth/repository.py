@@ -50,8 +50,8 @@ async def insert_account(tx: Transaction, name: str) -> AccountRecord | None:
 
 
 async def lock_account(tx: Transaction, account_id: AccountId) -> AccountRecord:
-    """The account, which no other transaction can change before this one ends."""
-    statement = _ACCOUNTS.where(accounts.c.id == account_id).with_for_update()
+    """The account, which no other transaction can change before this one ends; it can be referred to."""
+    statement = _ACCOUNTS.where(accounts.c.id == account_id).with_for_update(key_share=True)
     return _account_record((await tx.execute(statement)).mappings().one())
 
 
@@ -76,7 +76,6 @@ async def update_retention(tx: Transaction, account_id: AccountId, retention: Re
 
 
 async def find_account(reader: Reader, name: str) -> AccountRecord | None:
-    """The account with this name."""
     row = (await reader.execute(_ACCOUNTS.where(accounts.c.name == name))).mappings().one_or_none()
     return None if row is None else _account_record(row)
 
@@ -88,7 +87,6 @@ async def find_accounts(reader: Reader, page: PageRequest) -> list[AccountRecord
 
 
 async def find_provider_profiles(reader: Reader) -> dict[str, AccountId]:
-    """The ids of accounts by their user profile at the provider."""
     statement = select(accounts.c.provider_profile_id, accounts.c.id).where(
         accounts.c.provider_profile_id.is_not(None)
     )
@@ -109,7 +107,6 @@ async def set_provider_profile(tx: Transaction, account_id: AccountId, profile_i
 
 
 async def find_names(reader: Reader, account_ids: Collection[AccountId]) -> dict[AccountId, str]:
-    """The names of these accounts."""
     statement = select(accounts.c.id, accounts.c.name).where(accounts.c.id.in_(account_ids))
     found = (await reader.execute(statement)).mappings()
     return {AccountId(row["id"]): row["name"] for row in found}
@@ -170,14 +167,22 @@ async def find_key_names(reader: Reader, account_id: AccountId) -> dict[ApiKeyId
 
 
 async def lock_key(tx: Transaction, key_id: ApiKeyId) -> KeyRecord | None:
-    """The key, which no other transaction can change before this one ends; None if there is none."""
-    statement = _KEYS.where(api_keys.c.id == key_id).with_for_update(of=api_keys)
+    """The key, which no other transaction can change before this one ends; None if there is none.
+
+    It can be referred to meanwhile: by receipts, for example.
+    """
+    statement = _KEYS.where(api_keys.c.id == key_id).with_for_update(of=api_keys, key_share=True)
     row = (await tx.execute(statement)).mappings().one_or_none()
     return None if row is None else _key_record(row)
 
 
+async def lock_keys(tx: Transaction, key_ids: Collection[ApiKeyId]) -> None:
+    """The same for several, in one order: each may be locked by what has locked another one."""
+    keys = select(api_keys.c.id).where(api_keys.c.id.in_(key_ids)).order_by(api_keys.c.id)
+    await tx.execute(keys.with_for_update(key_share=True))
+
+
 async def revoke(tx: Transaction, key_id: ApiKeyId) -> None:
-    """Revoke a key."""
     await tx.execute(update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=func.now()))
 
 

@@ -148,5 +148,4 @@ def project_directory() -> Path:
 
 
 def _graph_directories(settings: Settings) -> list[Path]:
-    """The directories of this server's graphs."""
     return [SHIPPED_GRAPHS, *([settings.graphs_dir] if settings.graphs_dir else [])]

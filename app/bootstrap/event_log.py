@@ -42,7 +42,6 @@ async def open_relay(settings: Settings, stack: AsyncExitStack) -> Relay | None:
 def open_log(
     relay: Relay | None, stack: AsyncExitStack, *, now: Callable[[], datetime] = host_time
 ) -> EventLog:
-    """The event log."""
     if relay is None:
         return MemoryEventLog(now)
     event_log = RelayedEventLog(relay, now)
@@ -66,7 +65,6 @@ async def open_shared_log(
 def open_reader(
     database: Database, event_log: EventLog, supervisor: RunSupervisor, *, tasks: TaskGroup
 ) -> RunEventReader:
-    """Reads the events of runs of this process and of others."""
     endings = RunEndings(database, event_log, is_active=supervisor.is_active)
     tasks.start_soon(endings.watch)
     return RunEventReader(database, event_log, endings)

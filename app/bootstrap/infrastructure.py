@@ -94,7 +94,6 @@ class Infrastructure:
 
     @property
     def objects(self) -> Objects:
-        """Where large contents are."""
         return self.sessions.contents.objects
 
     def require_ready(self) -> None:

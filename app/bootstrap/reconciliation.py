@@ -35,7 +35,6 @@ class ProviderAccounting:
     reconciliation: Reconciliation | None
 
     def start(self, tasks: TaskGroup) -> None:
-        """Start the periodic jobs."""
         tasks.start_soon(self.calls.watch)
         tasks.start_soon(self.profiles.watch)
         if self.reconciliation is not None:

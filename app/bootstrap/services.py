@@ -144,7 +144,6 @@ class Services:
 
     @property
     def browser_sessions(self) -> BrowserSessions:
-        """Sessions of the pages."""
         return BrowserSessions(self.database, self.accounts)
 
     @property
@@ -154,7 +153,6 @@ class Services:
 
     @property
     def audit(self) -> AuditLog:
-        """What was changed, and by whom."""
         return AuditLog(self.database)
 
     @property
@@ -164,7 +162,6 @@ class Services:
 
     @property
     def shares(self) -> ConversationShares:
-        """The share links of conversations."""
         return ConversationShares(self.database, self.conversations.history, self.credentials.is_usable)
 
     @property

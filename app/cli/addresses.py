@@ -38,6 +38,5 @@ def listen_for_scrapes(settings: Settings, host: str) -> AbstractContextManager[
 
 
 def url_of(sock: socket.socket) -> str:
-    """The URL of a listening socket."""
     host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

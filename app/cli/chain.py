@@ -68,7 +68,6 @@ async def seal(settings: Settings, console: Console, *, as_json: bool = False) -
 
 
 async def export_chain(settings: Settings, output: TextIO, account: str | None) -> None:
-    """Write the export of an account, or of all."""
     # A terminal shows the export itself.
     with nullcontext() if output.isatty() else working("Writing the chains…"):
         async with attach_database(settings) as database:

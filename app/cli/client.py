@@ -42,7 +42,6 @@ class EventScreen:
     _text_style: str = field(default="", init=False)
 
     def event(self, event: Event) -> None:
-        """Show an event."""
         indent = _SUBAGENT if getattr(event, "parent_tool_call_id", None) else " "
         if isinstance(event, TextDelta):
             self._text(event.delta, indent=f"{indent} ", style="")
@@ -101,7 +100,6 @@ async def show_receipts(console: Console, run_id: str | None, *, as_json: bool =
 
 
 async def export(output: BinaryIO, name: str, **query: str) -> None:
-    """Write an export of the account's bills."""
     async with AsyncClient() as client:
         call = Call(method="GET", path=f"/v1/exports/{name}", query=query, parse=bytes, is_json=False)
         with working("Waiting for the server…"):
@@ -134,7 +132,6 @@ async def show_run(
 
 
 def print_receipts(console: Console, receipts: Sequence[Receipt]) -> None:
-    """Print the receipts as rows."""
     rows = [
         {
             "used": minutes(receipt.used_at),

@@ -30,7 +30,6 @@ _MOST_DIGITS = 10
 
 
 async def show_credit(settings: Settings, console: Console, account: str, *, as_json: bool = False) -> None:
-    """Print the credit of an account."""
     async with _account(settings, account) as (ledger, account_id):
         credit = await ledger.balance(account_id)
     _show(console, account, credit, as_json=as_json)
@@ -46,7 +45,6 @@ async def change_credit(
     note: str | None,
     as_json: bool = False,
 ) -> None:
-    """Grant or adjust credit and print the new balance."""
     credits_ = _credits(dollars)
     if credits_ == 0 or (kind == "grant" and credits_ < 0):
         raise Invalid.field("--usd", "must be above zero" if kind == "grant" else "must not be zero")
@@ -59,7 +57,6 @@ async def change_credit(
 async def change_mode(
     settings: Settings, console: Console, account: str, *, mode: PaymentMode, as_json: bool = False
 ) -> None:
-    """Change how an account pays and print its credit."""
     async with _account(settings, account) as (ledger, account_id):
         credit = await ledger.change_mode(account_id, mode, by=command_actor())
     _show(console, account, credit, as_json=as_json)

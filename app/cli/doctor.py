@@ -33,7 +33,6 @@ async def diagnose(role: Role = Role.SERVE, *, with_probe: bool) -> Report:
 
 
 def show(report: Report, console: Console, *, as_json: bool) -> None:
-    """Print the report as text or JSON."""
     if as_json:
         console.out(json.dumps(report.as_json(), indent=2))
         return

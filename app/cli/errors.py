@@ -35,7 +35,6 @@ class Commands(typer.Typer):
     """Commands whose errors are `explained`; those that are coroutines are run."""
 
     def command(self, *args: Any, **options: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
-        """See typer."""
         register = super().command(*args, **options)
 
         def explaining(function: CommandFunctionType) -> CommandFunctionType:

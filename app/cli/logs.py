@@ -47,7 +47,6 @@ class _LossyStream(TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Flush as much as possible."""
         with self._lock, contextlib.suppress(OSError):
             self._stream.flush()
 

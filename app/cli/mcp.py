@@ -80,7 +80,6 @@ class _Redirects:
         self._received: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """See ASGI."""
         query = scope["query_string"].decode(errors="replace")
         state = parse_qs(query).get("state")
         is_redirect = scope["path"] == _PATH and state is not None and state == self._state

@@ -68,7 +68,6 @@ async def reconcile(settings: Settings, console: Console, span: "Span", *, as_js
 
 
 async def set_profile(settings: Settings, console: Console, account: str, profile: str) -> None:
-    """Set the user profile of an account, or remove it with `none`."""
     chosen = None if profile == NO_PROFILE else profile
     async with attach_database(settings) as database:
         await Accounts(database).set_provider_profile(account, chosen, by=command_actor())

@@ -7,21 +7,20 @@ Messages API through `message_store.py`. `sdk_transcript.py` maps the lines of b
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
-from uuid import UUID
 
 from app.conversations.branching.records import PassedOn
 from app.conversations.cuts.answer_cuts import AnswerCuts
 from app.conversations.large_contents.service import LargeContents
 from app.conversations.messages import ConversationMessage
-from app.conversations.records import Conversation, StoredEntry
+from app.conversations.records import Conversation, StoredEntry, TranscriptCopy
 from app.conversations.repository import entries_of_run, first_positions, page_of_entries, run_at
 from app.conversations.sdk_store import PostgresSessionStore
 from app.conversations.sdk_transcript import has_user_entries, last_entry_of, messages_of
 from app.ids import RunId
 from app.platform.db import Reader
 
-Fork: TypeAlias = Callable[[Conversation, str], Awaitable[UUID]]
-"""Copies a transcript up to an entry; returns the copy's session id."""
+Fork: TypeAlias = Callable[[Conversation, str], Awaitable[TranscriptCopy]]
+"""Copies a transcript up to an entry, without storing the copy."""
 
 PAGE_BYTES = 2 * 2**20
 _LOOK_AHEAD = 50
@@ -127,8 +126,8 @@ class ConversationHistory:
         last = run_id or next(reversed(dict.fromkeys(runs)), None)
         return ForkPoint(last, None if last is None else last_entry_of(entries, last))
 
-    async def fork(self, conversation: Conversation, entry_id: str) -> UUID:
-        """Copy the history up to an entry; returns the copy's session id."""
+    async def fork(self, conversation: Conversation, entry_id: str) -> TranscriptCopy:
+        """Copy the history up to an entry, without storing the copy."""
         return await self.forks[conversation.executor](conversation, entry_id)
 
 

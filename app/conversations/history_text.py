@@ -23,7 +23,6 @@ class HistoryTurn(NamedTuple):
 
 
 def encode_history(turns: Iterable[HistoryTurn]) -> str:
-    """The turns as one text."""
     lines = [
         json.dumps({"role": turn.role, "content": turn.text}, ensure_ascii=False).replace("<", "\\u003c")
         for turn in turns

@@ -47,7 +47,6 @@ def assistant_line(
     stop_reason: str | None = None,
     is_earlier: bool = False,
 ) -> dict[str, Any]:
-    """The line of a message of the model; `stop_reason` is None if it was cut off."""
     ids = {"id": message_id, "model": model} if message_id else {}
     stop_reason = "end_turn" if is_earlier else stop_reason
     return {
@@ -136,7 +135,6 @@ def note_for(content: Any) -> list[dict[str, Any]]:
 
 
 def call_ids_of(messages: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The ids of the tool calls in messages."""
     return {block["id"] for message in messages for block in _calls_in(message)}
 
 
@@ -169,7 +167,6 @@ def _common(*, is_earlier: bool) -> dict[str, Any]:
 
 
 def _message_of(line: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The message of a line; None if it is damaged."""
     match line:
         case {"type": str(role), "message": {"content": [_, *_] as content}} if all(
             isinstance(block, dict) and _has(block, "type", *_IDS.get(str(block.get("type")), ()))
@@ -250,12 +247,10 @@ def _answering(message: dict[str, Any], pending: Sequence[str]) -> Iterator[dict
 
 
 def interrupted_result(call_id: str, text: str = INTERRUPTED_CALL) -> dict[str, Any]:
-    """The result of a call that was interrupted."""
     return tool_result(call_id, [{"type": "text", "text": text}], is_error=True)
 
 
 def tool_result(call_id: str, content: Sequence[Mapping[str, Any]], *, is_error: bool) -> dict[str, Any]:
-    """The block with the result of a tool call."""
     return {
         "type": "tool_result",
         "tool_use_id": call_id,

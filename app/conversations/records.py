@@ -1,6 +1,6 @@
 """The data of conversations and their transcripts."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Self
@@ -131,6 +131,13 @@ class TranscriptEntry:
             raise ContentsMissing(missing)
         own = {sha256: contents[sha256] for sha256 in self.objects}
         return replace(self, line=restored(self.line, own), objects=())
+
+
+class TranscriptCopy(NamedTuple):
+    """The lines of a new transcript, which is not stored yet."""
+
+    session_id: UUID
+    entries: Sequence[TranscriptEntry]
 
 
 class TranscriptState(NamedTuple):

@@ -124,7 +124,6 @@ async def change_opening(tx: Transaction, conversation: Conversation, opening: M
 async def change_conversation(
     tx: Transaction, conversation: Conversation, change: ConversationChange
 ) -> None:
-    """Change a conversation; it does not count as used."""
     changed = {name: value for name, value in asdict(change).items() if value is not None}
     if changed:
         is_one = _is(conversation.account_id, conversation.state_key)
@@ -140,14 +139,12 @@ async def replace_title(
 
 
 async def find_conversation(reader: Reader, account_id: AccountId, state_key: str) -> Conversation | None:
-    """The account's conversation with this key."""
     found = await reader.execute(sa.select(sessions, _BRANCHES).where(_is(account_id, state_key)))
     row = found.mappings().one_or_none()
     return None if row is None else _conversation(row)
 
 
 async def sessions_of(reader: Reader, keys: Collection[tuple[AccountId, str]]) -> set[UUID]:
-    """The sessions of the conversations with these accounts and state keys."""
     key = sa.tuple_(sessions.c.account_id, sessions.c.state_key)
     return set((await reader.execute(sa.select(sessions.c.session_id).where(key.in_(keys)))).scalars())
 
@@ -191,7 +188,6 @@ async def delete_conversation(tx: Transaction, conversation: Conversation) -> No
 
 
 async def last_prompt(reader: Reader, conversation: Conversation) -> dict[str, Any] | None:
-    """The last prompt of the conversation's main agent."""
     statement = (
         sa.select(session_prompts.c.prompt)
         .join(sessions, _is_prompt_of_session)
@@ -218,7 +214,6 @@ async def set_last_prompt(
 
 
 async def transcript_state(reader: Reader, transcript: Transcript) -> TranscriptState:
-    """The state of a transcript, without its subagents'."""
     statement = sa.select(
         sa.func.count(),
         sa.func.coalesce(sa.func.sum(_entries.bytes), 0),
@@ -262,7 +257,6 @@ def _line(stored: Any) -> dict[str, Any]:
 
 
 async def load_entries(reader: Reader, transcript: Transcript) -> list[TranscriptEntry]:
-    """Every line of a transcript, in order."""
     entries: list[TranscriptEntry] = []
     after = 0
     # In batches, so that other tasks run in between.
@@ -286,7 +280,6 @@ async def entries_of_run(
 
 
 async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, int]:
-    """The position of each run's first line in a transcript."""
     first = sa.func.min(_entries.position).label("first")
     statement = (
         sa.select(_entries.run_id, first)

@@ -21,6 +21,7 @@ from app.conversations.records import (
     Conversation,
     EntryGone,
     Transcript,
+    TranscriptCopy,
     TranscriptEntry,
     TranscriptState,
 )
@@ -42,7 +43,6 @@ class PostgresSessionStore:
         self.contents = LargeContents(objects)
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> TranscriptState:
-        """As `LargeContents.add`."""
         return await self.contents.add(self._database, transcript, entries)
 
     async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
@@ -57,7 +57,6 @@ class PostgresSessionStore:
         return without_cut(await self.contents.whole(transcript, entries)), state
 
     async def state(self, transcript: Transcript) -> TranscriptState:
-        """The state of the transcript; does not read the entries."""
         async with self._database.read() as reader:
             return await transcript_state(reader, transcript)
 
@@ -67,16 +66,18 @@ class PostgresSessionStore:
         async with self._database.snapshot() as reader:
             return await sessions_of(reader, keys) & {each.session_id for each in conversations}
 
-    async def fork(self, conversation: Conversation, up_to_entry: str) -> UUID:
-        """Copy a session's transcript up to an entry; returns the copy's session id. Raises `EntryGone`."""
-        both = cast("SessionStore", _ForkStore(self, conversation.transcript))
+    async def fork(self, conversation: Conversation, up_to_entry: str) -> TranscriptCopy:
+        """Copy a session's transcript up to an entry, without storing the copy. Raises `EntryGone`."""
+        both = _ForkStore(self, conversation.transcript)
         session = str(conversation.session_id)
         try:
-            copy = await fork_session_via_store(both, session, up_to_message_id=up_to_entry)
+            copy = await fork_session_via_store(
+                cast("SessionStore", both), session, up_to_message_id=up_to_entry
+            )
         except (FileNotFoundError, ValueError) as error:
             # Of an empty session, and of one without the entry.
             raise EntryGone from error
-        return UUID(copy.session_id)
+        return TranscriptCopy(UUID(copy.session_id), both.copies)
 
 
 class CliSessionStore:
@@ -111,7 +112,6 @@ class CliSessionStore:
         return {**line, "sessionId": self._attached[0].session_id}
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Append entries for the run."""
         lines = [cast("dict[str, Any]", entry) for entry in entries]
         if self._attached is None:
             self.unexpected |= any("uuid" in line for line in lines)
@@ -129,7 +129,7 @@ class CliSessionStore:
 
 
 class _ForkStore:
-    """Reads one session and writes its copy, whatever project the SDK passes.
+    """Reads one session and keeps its copy, whatever project the SDK passes.
 
     The copied entries get new ids, so their runs are found by the id of the entry each was copied from.
     """
@@ -138,22 +138,18 @@ class _ForkStore:
         self._store = store
         self._source = source
         self._run_of: dict[str, str | None] = {}
+        self.copies: list[TranscriptEntry] = []
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry]:  # noqa: ARG002 - the SDK's signature
         entries = await self._store.entries(self._source)
         self._run_of = {entry.line["uuid"]: entry.run_id for entry in entries if "uuid" in entry.line}
         return [cast("SessionStoreEntry", entry.line) for entry in entries]
 
-    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        lines = [cast("dict[str, Any]", entry) for entry in entries]
-        copies = [TranscriptEntry(line, self._run_of.get(_original(line))) for line in lines]
-        await self._store.add(_transcript(key)._replace(project_key=self._source.project_key), copies)
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:  # noqa: ARG002 - the SDK's signature
+        lines = (cast("dict[str, Any]", entry) for entry in entries)
+        self.copies += [TranscriptEntry(line, self._run_of.get(_original(line))) for line in lines]
 
 
 def _original(line: dict[str, Any]) -> str:
     copied: dict[str, str] = line.get("forkedFrom") or {}
     return copied.get("messageUuid", "")
-
-
-def _transcript(key: SessionKey) -> Transcript:
-    return Transcript(key["project_key"], key["session_id"], key.get("subpath") or "")

@@ -38,12 +38,10 @@ def has_user_entries(entries: Sequence[TranscriptEntry]) -> bool:
 
 
 def has_question_of(entries: Sequence[TranscriptEntry], run_id: str) -> bool:
-    """Whether the run's question is in the transcript."""
     return any(entry.run_id == run_id and entry.line.get("type") == "user" for entry in entries)
 
 
 def last_entry_of(entries: Sequence[TranscriptEntry], run_id: str) -> str | None:
-    """The id of the run's last user or assistant entry."""
     ids = [
         _text(entry.line.get("uuid"))
         for entry in entries

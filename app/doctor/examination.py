@@ -69,7 +69,7 @@ async def examine(
             "chain": lambda: check_chain(settings, examination.opened),
             "fleet": lambda: check_fleet(examination.opened),
             "event_log": examination.event_log,
-            "objects": lambda: check_objects(settings),
+            "objects": lambda: check_objects(settings, examination.opened),
             "dispatcher": examination.dispatcher,
             "journal": lambda: check_journal(settings),
             "sdk": examination.sdk,

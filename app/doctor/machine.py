@@ -2,12 +2,11 @@
 
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from importlib.metadata import requires, version
 from pathlib import Path
 
-from app.bootstrap.storage import open_journal
+from app.bootstrap.storage import open_journal, require_data_directory
 from app.doctor.report import Check
 from app.executors.claude_agent.process.cli import PINNED_VERSION, Cli
 from app.executors.claude_agent.sandbox.probe import SandboxProbe, limits_in_force
@@ -65,18 +64,15 @@ def reached_by(graphs: Iterable[GraphSpec]) -> str:
 
 
 def check_data_directory(settings: Settings) -> Check:
-    """Whether the data directory is writable and has free space."""
+    """Whether the data directory has free space; raises `DataDirectoryNotUsable`."""
+    require_data_directory(settings)
     path = settings.data_dir.absolute()
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=path) as file:
-        file.write(b"runtally")
     free = shutil.disk_usage(path).free
     detail = f"{path} is writable; {free // 1024**2} MiB are free"
     return Check("data_dir", "warning" if free < _LITTLE_BYTES else "ok", detail)
 
 
 async def check_journal(settings: Settings) -> Check:
-    """Write to a journal as the server does."""
     journal = open_journal(settings, new_uuid())
     try:
         journal.acknowledge(())

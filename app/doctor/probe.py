@@ -49,7 +49,6 @@ class UnbilledMetering:
         trace: RunTrace | None = None,  # noqa: ARG002
         add_evidence: AddEvidence = keep_none,  # noqa: ARG002
     ) -> MeteringHooks:
-        """See the protocol."""
         return MeteringHooks(
             _no_cost,
             _no_cost,
@@ -64,7 +63,6 @@ class UnbilledMetering:
         self.messages[message.message_id] = message
 
     def charge(self, fact: UsageFact) -> Charge:
-        """What the message would be charged."""
         return self.prices.charge(BilledUsage.of(fact), at=fact.at)
 
 
@@ -77,7 +75,6 @@ class _Seen:
     answered: bool = False
 
     async def publish(self, event: AiEvent) -> None:
-        """See the port."""
         match event:
             case UsageReport(fact=fact):
                 self.facts.append(fact)

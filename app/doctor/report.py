@@ -34,7 +34,6 @@ class Report:
         return not any(check.status == "error" for check in self.checks)
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON that programs rely on."""
         return {"ok": self.ok, "checks": [asdict(check) for check in self.checks]}
 
 

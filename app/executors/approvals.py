@@ -48,14 +48,10 @@ class ApprovableTool(Protocol):
     """What approvals need to know of a tool."""
 
     @property
-    def id(self) -> str:
-        """The id that clients see."""
-        ...
+    def id(self) -> str: ...
 
     @property
-    def effect(self) -> Effect:
-        """The effect of a call."""
-        ...
+    def effect(self) -> Effect: ...
 
     @property
     def read_only(self) -> bool:

@@ -30,11 +30,9 @@ class PricedTracing:
     to_fact: Callable[[MessageUsage], UsageFact]
 
     def start(self, requested_model: str, *, agent: str) -> ModelCall:
-        """See the protocol."""
         return self.trace.start_call(requested_model, agent=agent)
 
     def end(self, call: ModelCall, message: MessageUsage | None) -> None:
-        """See the protocol."""
         if message is None:
             call.end(None)
             return

@@ -224,7 +224,6 @@ class RunControl:
         return None
 
     def _advance(self, state: StopState) -> "asyncio.Task[None] | None":
-        """Publish the next state of the request."""
         kind, self._state = self._requested, state
         if kind is None:
             return None

@@ -76,7 +76,6 @@ class BilledMetering:
         trace: RunTrace | None = None,
         add_evidence: AddEvidence = keep_none,
     ) -> MeteringHooks:
-        """See the protocol."""
         to_fact = partial(usage_fact, plan=plan, executor_type=executor_type)
 
         def on_start(message: MessageUsage, instead_of: MessageUsage | None) -> None:

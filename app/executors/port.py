@@ -185,7 +185,6 @@ class RunPlan:
 
     @property
     def request_id(self) -> str | None:
-        """The id of the HTTP request that started the run."""
         return self.attribution.ingress_request_id
 
     def log_context(self) -> AbstractContextManager[object]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import structlog
 
+from app.gateway.answers import text_deltas
 from app.gateway.answers.event_lines import EventLine, EventLines
 from app.gateway.answers.received import ReceivedContent
 from app.ids import MessageId
@@ -116,10 +117,8 @@ class StreamFold:
 
     def feed(self, chunk: bytes) -> bool:
         """Process the next bytes; True if the message has begun or its last numbers have arrived."""
-        news = False
-        for line in self._lines.feed(chunk):
-            news = self._line(line) or news
-        return news
+        news = [self._line(line) for line in text_deltas.feed(self._lines, self._content, chunk)]
+        return any(news)
 
     @property
     def is_complete(self) -> bool:
@@ -217,8 +216,6 @@ class StreamFold:
             case None:
                 self._content.add(_object(event.get("delta")), size)
                 self._warn(size)
-            case _:
-                pass
         return False
 
     def _warn(self, size: int) -> None:

@@ -24,6 +24,7 @@ from app.platform.concurrency.offload import Offload
 from app.platform.concurrency.time_slice import TimeSlice
 from app.platform.hops import reason_of
 from app.platform.metrics.gateway import GatewayMetrics
+from app.platform.serialization.large_json import parsing_size
 from app.platform.server.loopback import DropConnection, Receive, Scope, Send, wait_for_disconnect
 from app.platform.telemetry.model_call import ModelCall
 
@@ -61,15 +62,15 @@ async def while_connected(receive: Receive, answering: Coroutine[Any, Any, None]
     """
     task = asyncio.create_task(answering)
     try:
-        first = await first_of(asyncio.wait({task}), wait_for_disconnect(receive))
+        first = await first_of(task, wait_for_disconnect(receive))
         if not task.done():
             await asyncio.wait({task}, timeout=DRAIN_S)
             # If the event loop was busy during the timeout, buffered data is still unread.
             for _ in range(DRAIN_TICKS):
                 await asyncio.sleep(0)
     finally:
-        task.cancel()
-        await run_to_completion(asyncio.wait({task}))
+        if task.cancel():
+            await run_to_completion(asyncio.wait({task}))
     if not task.cancelled():
         task.result()
     elif first is not None and first.index == 0:
@@ -112,7 +113,7 @@ class Exchange:
             await self._forward_request(request, call)
         finally:
             if call is not None:
-                await run_to_completion(self._finish(body, call))
+                await self._finish(body, call)
 
     def _on_sent(self, call: Call) -> None:
         self._metrics.request_sent(after_s=time.monotonic() - self._received_at)
@@ -121,9 +122,12 @@ class Exchange:
     async def _finish(self, body: bytes, call: Call) -> None:
         try:
             if call.unanswered:
-                call.on_no_answer(counted=await self._provider.count_prompt(body))
+                await run_to_completion(self._charge_unanswered(body, call))
         finally:
             call.end_trace()
+
+    async def _charge_unanswered(self, body: bytes, call: Call) -> None:
+        call.on_no_answer(counted=await self._provider.count_prompt(body))
 
     async def _forward_request(self, request: httpx2.Request, call: Call | None) -> None:
         try:
@@ -202,7 +206,7 @@ class Exchange:
 
     async def _read_prompt(self, body: bytes, evidence: PromptEvidence | None) -> AgentPrompt:
         read = partial(_read, body, self.agent, evidence)
-        prompt, rendered = await self._offload.run(read, size=len(body))
+        prompt, rendered = await self._offload.run(read, size=parsing_size(body))
         if evidence is not None and rendered is not None:
             evidence.add(rendered)
         return AgentPrompt(self.agent, prompt)

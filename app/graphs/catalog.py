@@ -142,7 +142,6 @@ class GraphCatalog:
         return graph
 
     def find(self, graph_id: str) -> GraphSpec | None:
-        """The graph, if there is one."""
         return self._graphs.get(graph_id)
 
     def definitions(self) -> list[GraphSpec]:
@@ -150,7 +149,6 @@ class GraphCatalog:
         return list({graph.name: graph for graph in reversed(self.all())}.values())[::-1]
 
     def all(self) -> list[GraphSpec]:
-        """Every graph, by id."""
         return [self._graphs[graph_id] for graph_id in sorted(self._graphs)]
 
 

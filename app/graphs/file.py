@@ -80,5 +80,4 @@ class GraphFile:
 
 
 def definition_error(path: Path, problem: str) -> GraphDefinitionError:
-    """The error about a file."""
     return GraphDefinitionError(f"graph file {path.name}: {problem}")

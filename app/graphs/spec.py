@@ -264,7 +264,6 @@ class GraphSpec(BaseModel):
 
     @property
     def shown_title(self) -> str:
-        """Its title, or its name as words."""
         return self.title or self.name.replace("-", " ").replace("_", " ").capitalize()
 
     def takes_client_tool(self, name: str) -> bool:
@@ -274,13 +273,11 @@ class GraphSpec(BaseModel):
 
     @property
     def models(self) -> frozenset[str]:
-        """The model names of the graph and its subagents."""
         named = (self.model, *(agent.model for agent in self.agents.values()))
         return frozenset(name for name in named if name is not None)
 
     @property
     def limits(self) -> RunLimits:
-        """The upper limits for requests."""
         return RunLimits.of(
             timeout_s=self.timeout_s,
             max_turns=self.max_turns,

@@ -137,7 +137,6 @@ def create_app(
     app.state.literal_paths = LITERAL_PATHS
     # The middleware added last is the outermost.
     app.add_middleware(CompressedJson)
-    app.add_middleware(HeadRequests)
     app.add_middleware(UnexpectedErrors)
     if origins := services.settings.cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, **_CORS)
@@ -146,6 +145,8 @@ def create_app(
     app.add_middleware(OAuthErrors)
     app.add_middleware(ManagedAgentsErrors)
     app.add_middleware(McpErrors)
+    # Around those that read the bodies of errors.
+    app.add_middleware(HeadRequests)
     app.add_middleware(UnreadBodies)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(RequestLog)

@@ -31,7 +31,6 @@ _MAX_KEY_CHARS = 255
 
 
 async def services(request: Request) -> Services:
-    """The services of the app."""
     found: Services = request.app.state.services
     return found
 
@@ -179,7 +178,6 @@ SharedPageUrl: TypeAlias = Annotated[str, Depends(shared_page)]
 
 
 async def request_id(request: Request) -> str:
-    """The id of this request."""
     found: str = request.scope["state"][REQUEST_ID]
     return found
 

@@ -26,7 +26,6 @@ class ForeignErrors(Middleware):
     """What the wire's paths begin with."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if not f"{scope['path']}/".startswith(f"{self.path}/"):
             await self.app(scope, receive, send)
             return

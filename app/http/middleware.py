@@ -31,6 +31,7 @@ _AT_ONCE_BYTES = 64_000
 """Of a body that is compressed on the event loop."""
 _LEVEL = 5
 _OWN_SITE = b"same-origin"
+_ACCEPTS_GZIP = re.compile(rb"(?:^|[\s,])gzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
 _VALID_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
 
@@ -56,7 +57,6 @@ class RequestIds(Middleware):
     """Accepts or generates `X-Request-ID`; it is in every log line, response and receipt."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         given = dict(scope["headers"]).get(_REQUEST_ID_HEADER, b"")
         known = given if _VALID_ID.fullmatch(given) else str(new_uuid()).encode()
         request_id = known.decode()
@@ -71,11 +71,14 @@ class RequestIds(Middleware):
             await self.app(scope, receive, send_with_id)
 
 
+class _HeadSent(Exception):
+    """The headers of a HEAD response have been sent."""
+
+
 class UnexpectedErrors(Middleware):
     """Responds to unexpected exceptions with a generic problem document and logs them."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         started = False
 
         async def send_recorded(message: Message) -> None:
@@ -85,8 +88,8 @@ class UnexpectedErrors(Middleware):
 
         try:
             await self.app(scope, receive, send_recorded)
-        except DropConnection:
-            # The response breaks off for the client as well.
+        except (DropConnection, _HeadSent):
+            # The response breaks off for the client as well, or is complete.
             raise
         except Exception as error:
             if not started:
@@ -114,15 +117,10 @@ def route_of(scope: Scope) -> str | None:
     return path
 
 
-class _HeadSent(Exception):
-    """The headers of a HEAD response have been sent."""
-
-
 class HeadRequests(Middleware):
     """Handles HEAD as GET without the body, for uptime monitors."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if scope["method"] != "HEAD":
             await self.app(scope, receive, send)
             return
@@ -145,8 +143,6 @@ class SecurityHeaders(Middleware):
     """Adds `nosniff`, and `no-store` unless the route has set `Cache-Control`."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = message.get("headers", [])
@@ -164,7 +160,6 @@ class UnreadBodies(Middleware):
     """
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if b"expect" not in dict(scope["headers"]):
             await self.app(scope, receive, send)
             return
@@ -193,7 +188,6 @@ class CompressedJson(Middleware):
     """
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if not _may_be_compressed(scope):
             await self.app(scope, receive, send)
             return
@@ -216,7 +210,7 @@ class CompressedJson(Middleware):
 
 def _may_be_compressed(scope: Scope) -> bool:
     headers = dict(scope["headers"])
-    accepts = b"gzip" in headers.get(b"accept-encoding", b"")
+    accepts = _ACCEPTS_GZIP.search(headers.get(b"accept-encoding", b"")) is not None
     return accepts and scope["method"] == "GET" and headers.get(b"sec-fetch-site", _OWN_SITE) == _OWN_SITE
 
 

@@ -77,7 +77,6 @@ def problem_response(
     members: Mapping[str, str | None] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> ProblemResponse:
-    """Build a problem document."""
     content: dict[str, Any] = {
         "type": f"urn:runtally:problem:{code}",
         "title": HTTPStatus(status).phrase,
@@ -94,7 +93,6 @@ def problem_response(
 
 
 def error_response(error: AppError) -> ProblemResponse:
-    """The response for an `AppError`."""
     headers = {}
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = "Bearer"

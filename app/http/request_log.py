@@ -48,7 +48,6 @@ class RequestLog(Middleware):
     """
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         began, response = time.monotonic(), _Response()
 
         async def send_counted(message: Message) -> None:

@@ -15,7 +15,6 @@ Record = TypeVar("Record")
 
 
 def utc_text(moment: datetime) -> str:
-    """A time as responses have it."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -44,7 +43,6 @@ class ResponseModel(BaseModel):
 
     @classmethod
     def built_from(cls, *records: object, **computed: Any) -> Self:
-        """Build from the attributes of records that have the names of fields, and from computed fields."""
         names = cls.model_fields.keys()
         found = {name: getattr(each, name) for each in records for name in names if hasattr(each, name)}
         return cls.model_validate({**found, **computed})

@@ -5,6 +5,7 @@ from app.http.ag_ui.routes import router as ag_ui
 from app.http.ai_sdk.routes import router as ai_sdk
 from app.http.anthropic.limit_routes import router as spend_limits
 from app.http.anthropic.login.routes import router as anthropic_login
+from app.http.anthropic.routes import passing as anthropic_calls
 from app.http.anthropic.routes import router as anthropic
 from app.http.anthropic.telemetry_routes import router as anthropic_telemetry
 from app.http.api.accounts.routes import router as accounts
@@ -56,7 +57,7 @@ from app.http.openai.routes import router as openai
 ROUTERS = (
     *(runs, commands, approvals, batches, schedules, files, conversations, shares),
     *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, openai_conversations),
-    *(mcp, mcp_metadata, anthropic, anthropic_telemetry, spend_limits, anthropic_login),
+    *(mcp, mcp_metadata, anthropic_calls, anthropic, anthropic_telemetry, spend_limits, anthropic_login),
     *(managed_agents, managed_sessions, managed_events, deployments, deployment_runs),
     *(
         receipts,

@@ -31,7 +31,6 @@ _WINDOWS: Final = {
 
 
 def without_release(model: str) -> str:
-    """The id of a model without the date of a release."""
     return _RELEASE.sub("", model)
 
 

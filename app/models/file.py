@@ -103,7 +103,6 @@ class _Entry(BaseModel):
         return self
 
     def entry(self) -> registry.ModelEntry:
-        """The registry's form of this entry."""
         match = next(match for match in (self.id, self.ids, self.pattern) if match is not None)
         options = registry.ModelOptions(
             self.thinking, self.effort, self.max_output_tokens, self.fallback, self.context_window

@@ -85,7 +85,6 @@ class ModelEntry:
         return (str, tuple, re.Pattern).index(type(self.match))
 
     def matches(self, model: str) -> bool:
-        """Whether the entry applies to this model."""
         if isinstance(self.match, re.Pattern):
             return self.match.fullmatch(model) is not None
         return model in self.named
@@ -158,7 +157,6 @@ class ModelRegistry:
         return (model, *_called(model, self._aliases))
 
     def options(self, model: str) -> ModelOptions:
-        """The options of a resolved model."""
         entry = self._entry(model)
         options = ModelOptions() if entry is None else entry.options
         if options.context_window is not None:

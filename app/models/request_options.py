@@ -33,11 +33,11 @@ class Choices(Protocol):
     """What a graph allows, or a request chooses; None: nothing."""
 
     @property
-    def effort(self) -> Effort | None: ...  # noqa: D102 - as on `GraphRunRequest`
+    def effort(self) -> Effort | None: ...
     @property
-    def thinking_budget_tokens(self) -> int | None: ...  # noqa: D102
+    def thinking_budget_tokens(self) -> int | None: ...
     @property
-    def task_budget(self) -> int | None: ...  # noqa: D102
+    def task_budget(self) -> int | None: ...
 
 
 def taken_effort(model: str, effort: Effort | None) -> Effort | None:

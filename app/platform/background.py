@@ -1,7 +1,7 @@
 """Background work: periodic jobs, races of several waits, work that no cancellation interrupts."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
@@ -59,35 +59,56 @@ class First:
     result: Any
 
 
-async def first_of(*waits: Coroutine[Any, Any, Any], timeout_s: float | None = None) -> First | None:
+async def first_of(
+    *waits: Coroutine[Any, Any, Any] | asyncio.Task[Any], timeout_s: float | None = None
+) -> First | None:
     """Wait until one of these has finished and return it; None after the timeout.
 
     If several have finished, the one that was passed first wins. Raises what the winner raises. The
-    others are cancelled and have ended when this returns or raises.
+    others are cancelled and have ended when this returns or raises. A task is only waited for: it goes on
+    when another wins, and its result is its owner's.
     """
     tasks = [asyncio.ensure_future(wait) for wait in waits]
+    own = [task for task, wait in zip(tasks, waits, strict=True) if task is not wait]
     try:
         await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         winner = next((task for task in tasks if task.done()), None)
     finally:
-        for task in tasks:
+        for task in own:
+            task.add_done_callback(_look_at)
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    return None if winner is None else First(tasks.index(winner), winner.result())
+        await _ended(own)
+    if winner is None:
+        return None
+    return First(tasks.index(winner), winner.result() if winner in own else None)
 
 
 async def run_to_completion(work: Coroutine[Any, Any, Result]) -> Result:
     """Finish the work even if we are cancelled meanwhile; the cancellation is raised afterwards."""
     task = asyncio.create_task(work)
+    await _ended([task])
+    return task.result()
+
+
+async def _ended(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Wait until these have ended, even if we are cancelled meanwhile; that is raised afterwards.
+
+    Not `gather`: it would raise the cancellation of a task, which the scope of ours does not know as its own.
+    """
     cancelled: asyncio.CancelledError | None = None
-    while not task.done():
+    while unfinished := [task for task in tasks if not task.done()]:
         try:
-            await asyncio.wait({task})
+            await asyncio.wait(unfinished)
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
         raise cancelled
-    return task.result()
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """What a loser raises interests no one: asyncio would log it."""
+    if not task.cancelled():
+        task.exception()
 
 
 class _Failures:

@@ -191,7 +191,6 @@ class Database:
         return self._connector.is_pooled
 
     def url_for(self, role: str, password: str) -> str:
-        """The URL of this database for another role."""
         return self._connector.url_for(role, password)
 
     @property
@@ -210,14 +209,14 @@ class Database:
     async def write(self) -> AsyncIterator[Transaction]:
         """A transaction of one statement, which commits itself: one round trip instead of three."""
         with self._watched(writes=True):
-            async with self.use.connected(self._autocommit.connect()) as connection:
+            async with self.use.autocommitting(self._autocommit.connect()) as connection:
                 yield Transaction(connection)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Snapshot]:
         """A view for one statement. Without a transaction it takes one round trip instead of three."""
         with self._watched():
-            async with self.use.connected(self._autocommit.connect()) as connection:
+            async with self.use.autocommitting(self._autocommit.connect()) as connection:
                 yield Snapshot(connection)
 
     @asynccontextmanager
@@ -286,7 +285,6 @@ class Database:
             raise DatabaseUnavailable.because(str(error)) from error
 
     async def time(self) -> datetime:
-        """The database's clock."""
         async with self.read() as reader:
             moment: datetime = (await reader.execute(text("SELECT clock_timestamp()"))).scalar_one()
             return moment
@@ -332,7 +330,6 @@ class Database:
                 return await connection.run_sync(usable_revision)
 
     async def aclose(self) -> None:
-        """Close every connection."""
         await self._engine.dispose()
         await self._direct_engine.dispose()
 

@@ -73,7 +73,6 @@ class _Tunnel:
         """What is connected to now; None: the request is under way."""
 
     async def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """See the library."""
         if event == "http11.send_request_headers.started":
             self._begin(info["request"].method)
         elif event == "http11.receive_response_headers.complete" and self.hop == "target":

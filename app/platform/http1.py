@@ -63,7 +63,6 @@ class Http1Transport(httpx2.AsyncBaseTransport):
         """The oldest first."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """See httpx."""
         origin = _Origin.of(request.url)
         connection = self._take(origin) or await self._connect(origin, request)
         try:
@@ -199,7 +198,6 @@ class _Connection(asyncio.Protocol):
         return piece
 
     def abort(self) -> None:
-        """Close it at once."""
         self._transport.abort()
 
     async def _change(self) -> None:

@@ -141,7 +141,6 @@ class _OutgoingTransport(httpx2.AsyncBaseTransport):
         return await send_through(self._proxied, request)
 
     async def aclose(self) -> None:
-        """See httpx."""
         await self._direct.aclose()
         await self._proxied.aclose()
 
@@ -168,11 +167,9 @@ class HttpSender:
         self._transport = outgoing_transport(network, idle_s=idle_s, has_streams=has_streams)
 
     async def __aenter__(self) -> Self:
-        """Open."""
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Close all connections."""
         await self._transport.aclose()
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:

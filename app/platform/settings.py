@@ -25,10 +25,11 @@ from app.platform.issuers.tokens import TokenIssuer, check_issuers, read_issuers
 from app.platform.secret_files import read_secret_files
 from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
-from app.platform.setting_groups.database import DatabaseSettings, starts_with
+from app.platform.setting_groups.database import DatabaseSettings
 from app.platform.setting_groups.network import NetworkSettings
 from app.platform.setting_groups.origins import OriginSettings
 from app.platform.setting_groups.telemetry import TelemetrySettings
+from app.platform.setting_groups.urls import HttpUrl, starts_with
 
 ENV_FILE = ".env"
 _IN_FILES = {
@@ -39,8 +40,11 @@ _IN_FILES = {
     *(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT" for signal in ("TRACES", "METRICS", "LOGS")),
 }
 _REDIS_SCHEMES = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "unix://")
-_HTTP_SCHEMES = ("http://", "https://")
-_OBJECT_SCHEMES = ("s3://", "gs://", "az://", "file:///")
+_OBJECTS = re.compile(r"((s3|gs|az)://[^/\s]|file:///[^/\s]).*")
+_MOST = 1_000_000_000
+"""Numbers go to the database, whose integers end."""
+_MOST_BYTES = 2**50
+_MOST_MB = _MOST_BYTES // 2**20
 _KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
 _HOST_AND_PORT = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}")
 _HEADER_VALUE = re.compile(r"[!-~]+")
@@ -72,11 +76,9 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
     )
     data_dir: Path = Field(Path(".runtally"), validation_alias="RUNTALLY_DATA_DIR")
     anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
-    anthropic_base_url: Annotated[str, starts_with(*_HTTP_SCHEMES)] = Field(
-        "https://api.anthropic.com", validation_alias="ANTHROPIC_BASE_URL"
-    )
+    anthropic_base_url: HttpUrl = Field("https://api.anthropic.com", validation_alias="ANTHROPIC_BASE_URL")
     anthropic_admin_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_ADMIN_API_KEY")
-    anthropic_admin_base_url: Annotated[str, starts_with(*_HTTP_SCHEMES)] = Field(
+    anthropic_admin_base_url: HttpUrl = Field(
         "https://api.anthropic.com", validation_alias="ANTHROPIC_ADMIN_BASE_URL"
     )
     provider_key_ids: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -118,10 +120,12 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
     sealing_interval_s: int = Field(
         86_400, ge=1, le=31_536_000, validation_alias="RUNTALLY_SEALING_INTERVAL_S"
     )
-    max_concurrent_runs: int = Field(8, ge=1, validation_alias="RUNTALLY_MAX_CONCURRENT_RUNS")
-    max_queued_runs: int = Field(256, ge=0, validation_alias="RUNTALLY_MAX_QUEUED_RUNS")
-    max_runs_per_account: int | None = Field(None, ge=1, validation_alias="RUNTALLY_MAX_RUNS_PER_ACCOUNT")
-    max_runs_per_key: int | None = Field(None, ge=1, validation_alias="RUNTALLY_MAX_RUNS_PER_KEY")
+    max_concurrent_runs: int = Field(8, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_CONCURRENT_RUNS")
+    max_queued_runs: int = Field(256, ge=0, le=_MOST, validation_alias="RUNTALLY_MAX_QUEUED_RUNS")
+    max_runs_per_account: int | None = Field(
+        None, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_RUNS_PER_ACCOUNT"
+    )
+    max_runs_per_key: int | None = Field(None, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_RUNS_PER_KEY")
     max_schedules_per_account: int = Field(
         100, ge=0, le=100_000, validation_alias="RUNTALLY_MAX_SCHEDULES_PER_ACCOUNT"
     )
@@ -136,46 +140,52 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
     run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
     schema_workers: int = Field(2, ge=1, le=32, validation_alias="RUNTALLY_SCHEMA_WORKERS")
     schema_check_s: float = Field(0.5, ge=0.05, le=30, validation_alias="RUNTALLY_SCHEMA_CHECK_S")
-    max_body_bytes: int = Field(20_971_520, ge=1024, validation_alias="RUNTALLY_MAX_BODY_BYTES")
-    max_attachments: int = Field(20, ge=0, le=100, validation_alias="RUNTALLY_MAX_ATTACHMENTS")
-    max_attachment_bytes: int = Field(10_485_760, ge=1024, validation_alias="RUNTALLY_MAX_ATTACHMENT_BYTES")
-    attachment_urls: bool = Field(default=False, validation_alias="RUNTALLY_ATTACHMENT_URLS")
-    max_run_output_mb: int = Field(256, ge=1, validation_alias="RUNTALLY_MAX_RUN_OUTPUT_MB")
-    evidence: bool = Field(default=True, validation_alias="RUNTALLY_EVIDENCE")
-    objects: Annotated[str, starts_with(*_OBJECT_SCHEMES)] | None = Field(
-        None, validation_alias="RUNTALLY_OBJECTS"
+    max_body_bytes: int = Field(
+        20_971_520, ge=1024, le=_MOST_BYTES, validation_alias="RUNTALLY_MAX_BODY_BYTES"
     )
+    max_attachments: int = Field(20, ge=0, le=100, validation_alias="RUNTALLY_MAX_ATTACHMENTS")
+    max_attachment_bytes: int = Field(
+        10_485_760, ge=1024, le=_MOST_BYTES, validation_alias="RUNTALLY_MAX_ATTACHMENT_BYTES"
+    )
+    attachment_urls: bool = Field(default=False, validation_alias="RUNTALLY_ATTACHMENT_URLS")
+    max_run_output_mb: int = Field(256, ge=1, le=_MOST_MB, validation_alias="RUNTALLY_MAX_RUN_OUTPUT_MB")
+    evidence: bool = Field(default=True, validation_alias="RUNTALLY_EVIDENCE")
+    objects: str | None = Field(None, validation_alias="RUNTALLY_OBJECTS")
     objects_key: Annotated[SecretStr, Field(min_length=32)] | None = Field(
         None, validation_alias="RUNTALLY_OBJECTS_KEY"
     )
     max_storage_mb_per_account: int = Field(
-        10_240, ge=0, validation_alias="RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT"
+        10_240, ge=0, le=_MOST_MB, validation_alias="RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT"
     )
-    max_conversation_mb: int = Field(64, ge=1, validation_alias="RUNTALLY_MAX_CONVERSATION_MB")
+    max_conversation_mb: int = Field(64, ge=1, le=_MOST_MB, validation_alias="RUNTALLY_MAX_CONVERSATION_MB")
     retention_days: int = Field(0, ge=0, le=36_500, validation_alias="RUNTALLY_RETENTION_DAYS")
     events_retention_days: int = Field(0, ge=0, le=36_500, validation_alias="RUNTALLY_EVENTS_RETENTION_DAYS")
     transcripts_retention_days: int = Field(
         0, ge=0, le=36_500, validation_alias="RUNTALLY_TRANSCRIPTS_RETENTION_DAYS"
     )
-    max_memory_mb: int | None = Field(None, ge=128, validation_alias="RUNTALLY_MAX_MEMORY_MB")
-    max_bodies_bytes: int = Field(268_435_456, ge=1024, validation_alias="RUNTALLY_MAX_BODIES_BYTES")
+    max_memory_mb: int | None = Field(None, ge=128, le=_MOST_MB, validation_alias="RUNTALLY_MAX_MEMORY_MB")
+    max_bodies_bytes: int = Field(
+        268_435_456, ge=1024, le=_MOST_BYTES, validation_alias="RUNTALLY_MAX_BODIES_BYTES"
+    )
     max_bodies_bytes_per_account: int = Field(
-        67_108_864, ge=1024, validation_alias="RUNTALLY_MAX_BODIES_BYTES_PER_ACCOUNT"
+        67_108_864, ge=1024, le=_MOST_BYTES, validation_alias="RUNTALLY_MAX_BODIES_BYTES_PER_ACCOUNT"
     )
     max_body_bytes_per_second: int = Field(
-        8_388_608, ge=1024, validation_alias="RUNTALLY_MAX_BODY_BYTES_PER_SECOND"
+        8_388_608, ge=1024, le=_MOST_BYTES, validation_alias="RUNTALLY_MAX_BODY_BYTES_PER_SECOND"
     )
     body_timeout_s: int = Field(120, ge=1, le=3600, validation_alias="RUNTALLY_BODY_TIMEOUT_S")
     header_timeout_s: int = Field(10, ge=1, le=600, validation_alias="RUNTALLY_HEADER_TIMEOUT_S")
     write_timeout_s: int = Field(30, ge=1, le=3600, validation_alias="RUNTALLY_WRITE_TIMEOUT_S")
-    max_connections: int = Field(2000, ge=16, validation_alias="RUNTALLY_MAX_CONNECTIONS")
+    max_connections: int = Field(2000, ge=16, le=_MOST, validation_alias="RUNTALLY_MAX_CONNECTIONS")
     max_connections_per_address: int = Field(
-        256, ge=1, validation_alias="RUNTALLY_MAX_CONNECTIONS_PER_ADDRESS"
+        256, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_CONNECTIONS_PER_ADDRESS"
     )
-    max_readers_per_key: int = Field(200, ge=1, validation_alias="RUNTALLY_MAX_READERS_PER_KEY")
-    max_readers_per_run: int = Field(50, ge=1, validation_alias="RUNTALLY_MAX_READERS_PER_RUN")
-    max_writes_per_second: int = Field(50, ge=1, validation_alias="RUNTALLY_MAX_WRITES_PER_SECOND")
-    max_failed_keys_per_minute: int = Field(60, ge=1, validation_alias="RUNTALLY_MAX_FAILED_KEYS_PER_MINUTE")
+    max_readers_per_key: int = Field(200, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_READERS_PER_KEY")
+    max_readers_per_run: int = Field(50, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_READERS_PER_RUN")
+    max_writes_per_second: int = Field(50, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_WRITES_PER_SECOND")
+    max_failed_keys_per_minute: int = Field(
+        60, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_FAILED_KEYS_PER_MINUTE"
+    )
     metrics_port: int | None = Field(None, ge=0, le=65_535, validation_alias="RUNTALLY_METRICS_PORT")
     webhook_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_WEBHOOK_ALLOW_PRIVATE")
     egress_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_EGRESS_ALLOW_PRIVATE")
@@ -204,6 +214,13 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
             return json.loads(value)
         except ValueError:
             raise ValueError('must be a JSON object of strings, for example {"TOKEN": "..."}') from None
+
+    @field_validator("objects")
+    @classmethod
+    def _is_a_place(cls, value: str | None) -> str | None:
+        if value is not None and not _OBJECTS.fullmatch(value):
+            raise ValueError("must be s3://BUCKET, gs://BUCKET, az://CONTAINER or file:///DIRECTORY")
+        return value
 
     @field_validator("temporal_address")
     @classmethod
@@ -267,7 +284,9 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
             if (file := values.get("_env_file", ENV_FILE)) is not None:
                 # Of a line that it cannot read, the library only logs that it is skipped.
                 variables = {**read_env_file(Path(file)), **variables}
-            found, problems = read_secret_files(SECRETS, {**_in_upper_case(variables), **values})
+            given = {**_in_upper_case(variables), **values}
+            _require_text(given)
+            found, problems = read_secret_files(SECRETS, given)
             settings = cls(**{**found, **values})
         except ValidationError as error:
             problems += [_line(detail) for detail in error.errors()]
@@ -301,6 +320,18 @@ def withdraw_secrets(environ: MutableMapping[str, str]) -> None:
     """Remove secret settings from an environment that child processes inherit."""
     for name in [name for name in environ if name.upper() in SECRETS | _SOURCES_OF_SECRETS]:
         del environ[name]
+
+
+def _require_text(variables: Mapping[str, Any]) -> None:
+    """Raise `SettingsError` for what no file name, header or row can have."""
+    names = {*_SOURCES_OF_SECRETS, *(str(field.validation_alias) for field in Settings.model_fields.values())}
+    for name in sorted(names & variables.keys()):
+        try:
+            is_text = b"\0" not in str(variables[name]).encode()
+        except UnicodeEncodeError:
+            is_text = False
+        if not is_text:
+            raise SettingsError(f"The settings are invalid:\n  {name}: must be UTF-8 text without NUL")
 
 
 def _in_upper_case(variables: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -77,7 +77,6 @@ class AddressPolicy:
         self._resolver = resolver or self._system_addresses
 
     async def __aenter__(self) -> Self:
-        """Return self."""
         return self
 
     async def __aexit__(self, *_error: object) -> None:

@@ -44,7 +44,6 @@ class ClientTool(BaseModel):
 
     @property
     def size(self) -> int:
-        """The approximate number of characters."""
         return len(self.name) + len(self.description) + self.schema_bytes
 
 
@@ -99,12 +98,10 @@ def client_tools_within_limits(described: Iterable[Any]) -> tuple[ClientTool, ..
 
 
 def client_tool_id(name: str) -> str:
-    """The id of a client's tool, by which the model calls it."""
     return f"{_PREFIX}{name}"
 
 
 def is_client_tool(tool_id: str) -> bool:
-    """Whether the client executes the tool with this id."""
     return tool_id.startswith(_PREFIX)
 
 

@@ -177,7 +177,6 @@ class Message(InputModel):
 
     @property
     def text(self) -> str:
-        """The text parts, joined."""
         return "\n\n".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 

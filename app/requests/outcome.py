@@ -123,7 +123,6 @@ class GraphFinal(WireModel):
 
     @property
     def status(self) -> RunStatus:
-        """The status of the run."""
         if self.ok:
             return "succeeded"
         return "cancelled" if self.error == "aborted" else "failed"

@@ -33,7 +33,6 @@ class ScopeMissing(Forbidden):
 
     @classmethod
     def of(cls, scope: Scope) -> Self:
-        """The error for this scope."""
         return cls(f"This API key lacks the scope {scope}.")
 
 
@@ -101,7 +100,6 @@ class KeyTerms:
         return _least(limit.tokens_per_minute for limit in self.limits)
 
     def allows_graph(self, graph_id: str) -> bool:
-        """Whether the key may run this graph."""
         return self.graphs is None or matches_any(graph_id, self.graphs)
 
     def allows_model(self, names: Iterable[str]) -> bool:

@@ -127,7 +127,6 @@ class UploadedFile(InputModel):
 
     @property
     def content(self) -> bytes:
-        """Its bytes."""
         return decoded(self.data)
 
     @property

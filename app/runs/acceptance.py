@@ -140,7 +140,9 @@ class RunAcceptance:
                 plan = replace(plan, conversation=turn.conversation, shown_answer=origin.shown_answer)
                 if (begun := origin.begins) is not None:
                     new_session = replace(turn.conversation, deployment_id=begun.deployment_id)
-                    await change_managed(tx, new_session, begun.managed, title=new_session.title)
+                    # Those of clients have the title that they are given, or none.
+                    title = begun.title if begun.deployment_id is None else new_session.title
+                    await change_managed(tx, new_session, begun.managed, title=title)
                 # Before the queue and the credit of the account are locked: the same order as everywhere.
                 await request_cancels(tx, turn.to_cancel)
             if (record := await self.queue.insert(tx, replace(new, conversation=plan.conversation))) is None:

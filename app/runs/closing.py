@@ -50,7 +50,6 @@ class RunEnd:
 
     @property
     def final(self) -> GraphFinal:
-        """The result of the run."""
         return GraphFinal(
             ok=False,
             run_id=self.run.key.run_id,

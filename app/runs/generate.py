@@ -9,15 +9,15 @@ from app.events import Step
 from app.executors.port import RunSchemas
 from app.ids import RunKey
 from app.models.registry import ModelRegistry, UnknownModel
-from app.platform.db import DatabaseUnavailable
 from app.platform.json_schema.checker import ValueUncheckable
 from app.platform.json_schema.document import SchemaUnusable
 from app.platform.json_schema.model_schema import ModelSchema
 from app.requests.attribution import labels_in
 from app.requests.messages import Message
-from app.requests.outcome import ErrorCode, GraphFinal
+from app.requests.outcome import GraphFinal
 from app.requests.principal import Principal
 from app.requests.run_request import GraphRunRequest, ResponseFormat
+from app.runs.events.failures import failure_of
 from app.runs.requests.generate import GenerateObjectRequest, GenerateRequest
 from app.runs.requests.posted import MessageOrigin, Posting
 from app.runs.requests.schema_preparation import SchemaPreparation
@@ -30,103 +30,8 @@ class NoMatchingObject(errors.InvalidOutput):
     """The model's answer contains no object that matches the schema."""
 
 
-class RunOutOfTime(errors.TimedOut):
-    """The run reached its time limit or turn limit before it had an answer."""
-
-
-class RunAborted(errors.Conflict):
-    """The run was cancelled before it had an answer."""
-
-    code = "aborted"
-
-
-class RunOutOfCredit(errors.PaymentRequired):
-    """The account's credit was used up before the run had an answer."""
-
-
-class RunOutOfBudget(errors.PaymentRequired):
-    """A budget was used up before the run had an answer."""
-
-    code = "budget_reached"
-
-
-class RunRateLimited(errors.TooMany):
-    """The run reached its budget, or the model's provider limits the request rate; try again later."""
-
-
-class ProviderUnavailable(errors.Unavailable):
-    """The model's provider is unavailable; try again later."""
-
-    code = "provider_unavailable"
-
-
-class ToolServerUnavailable(errors.Unavailable):
-    """A tool server that the run needs is unavailable; try again later."""
-
-    code = "tool_server_unavailable"
-
-
-class ProviderRefused(errors.Unavailable):
-    """The model's provider refuses this server's calls; its operator must act."""
-
-    code = "provider_refused"
-
-
-class AgentUnavailable(errors.Unavailable):
-    """The agent's program failed on this server; try again later."""
-
-    code = "agent_unavailable"
-
-
-class RefusedByProvider(errors.Invalid):
-    """The model's provider rejected the request as invalid."""
-
-
-class ModelRefused(errors.Invalid):
-    """The model refuses to answer this."""
-
-    code = "refused"
-
-
-class AnswerTooLong(errors.Invalid):
-    """The answer is longer than a message of the model may be."""
-
-    code = "length"
-
-
-class ContextFull(errors.Invalid):
-    """The prompt and the answer are longer than the context of the model."""
-
-    code = "context"
-
-
 class IncompleteText(errors.InvalidOutput):
     """The model's answer is empty, or broke off."""
-
-
-class GenerationFailed(errors.AppError):
-    """The run ended without an answer."""
-
-
-FAILURES: dict[ErrorCode, type[errors.AppError]] = {
-    "invalid_request": RefusedByProvider,
-    "not_found": errors.NotFound,
-    "timeout": RunOutOfTime,
-    "aborted": RunAborted,
-    "rate_limit": RunRateLimited,
-    "internal": GenerationFailed,
-    "insufficient_credits": RunOutOfCredit,
-    "budget_reached": RunOutOfBudget,
-    "provider_unavailable": ProviderUnavailable,
-    "provider_refused": ProviderRefused,
-    "agent_unavailable": AgentUnavailable,
-    "refused": ModelRefused,
-    "length": AnswerTooLong,
-    "context": ContextFull,
-    "tool_server_unavailable": ToolServerUnavailable,
-    "database_unavailable": DatabaseUnavailable,
-}
-"""The error that a caller waiting for an answer gets, by the run's error code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +66,7 @@ class Generator:
         return Generation(run.key, schema)
 
     async def answer(self, generation: Generation) -> GraphFinal:
-        """The answer; raises the run's error from `FAILURES`, or `NoMatchingObject`."""
+        """The answer; raises what `failure_of` the run is, or `NoMatchingObject`."""
         run, schema = generation.run, generation.schema
         final = await self._runs.wait(run)
         if schema is not None and not final.ok and await self._has_answered(run, final):
@@ -169,8 +74,7 @@ class Generator:
         if schema is None and final.finish_reason == "max_turns":
             raise IncompleteText(run_id=run.run_id)
         if final.error is not None:
-            members = final.model_dump(include={"budget", "resets_at"})
-            raise FAILURES[final.error](run_id=final.run_id, members=members)
+            raise failure_of(final, run_id=final.run_id)
         if schema is None:
             return final
         # The executor checks this too, but the API guarantees it for every executor.

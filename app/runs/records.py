@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.events import MeterReport
-from app.ids import ApiKeyId, RunKey
+from app.ids import ApiKeyId, RunId, RunKey
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.attribution import ANY_LABELS, NO_LABELS, LabelFilter, RunLabels
 from app.requests.outcome import GraphFinal, RunStatus, SpentBudget
@@ -25,6 +25,11 @@ AT_END = -1
 UNFINISHED: tuple[RunStatus, ...] = ("queued", "running", "waiting")
 UNEXECUTED: tuple[RunStatus, ...] = ("queued", "waiting")
 """Of a run that has not ended and is in no process."""
+
+
+def titling_run(first: RunKey) -> RunKey:
+    """The run that asks for the title of the conversation with this first run."""
+    return first._replace(run_id=RunId(str(uuid5(first.account_id, f"title of {first.run_id}"))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,6 @@ class RunRecord:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was requested to end."""
         return self.interruption is not None and self.interruption["kind"] == "cancel"
 
 

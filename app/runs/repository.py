@@ -37,7 +37,6 @@ _LAST_TURN = 2**31 - 1
 
 
 async def find_run(reader: Reader, key: RunKey) -> RunRecord | None:
-    """The account's run with this id."""
     row = (await reader.execute(_FIND, _key(key))).one_or_none()
     return None if row is None else run_of(row)
 
@@ -67,7 +66,6 @@ async def existing_runs(reader: Reader, account_id: AccountId, run_ids: Sequence
 async def newest_runs(
     reader: Reader, account_id: AccountId, page: PageRequest, chosen: RunFilter
 ) -> list[RunRecord]:
-    """A page of an account's runs that are chosen, newest first."""
     equal = ("status", "graph_id", "model", "api_key_id", "state_key")
     of_account = select(*RUN_COLUMNS).where(
         runs.c.account_id == account_id,
@@ -166,14 +164,12 @@ def event_values(events: Sequence[StoredEvents]) -> dict[str, Any]:
 
 
 async def has_ended(reader: Reader, key: RunKey) -> bool:
-    """Whether a run has ended."""
     statement = select(runs.c.ended_at.is_not(None)).where(_is(key))
     ended: bool = (await reader.execute(statement)).scalar_one()
     return ended
 
 
 async def ended_runs(reader: Reader, keys: Sequence[RunKey]) -> list[RunKey]:
-    """Those of these runs that have ended."""
     accounts, ids = [key.account_id for key in keys], [key.run_id for key in keys]
     rows = await reader.execute(_ENDED, {"accounts": accounts, "ids": ids})
     return [RunKey(row.account_id, row.run_id) for row in rows]
@@ -308,12 +304,10 @@ def _counts(meters: Meters) -> dict[str, int]:
 
 
 def run_of(row: Any) -> RunRecord:
-    """Read a row of `RUN_COLUMNS`."""
     return record_of(row._asdict())
 
 
 def record_of(columns: dict[str, Any]) -> RunRecord:
-    """The run with these values of `RUN_COLUMNS`."""
     key = RunKey(AccountId(columns.pop("account_id")), RunId(columns.pop("run_id")))
     final = columns.pop("final")
     columns["final"] = None if final is None else GraphFinal.model_validate(final, extra="ignore")

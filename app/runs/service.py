@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias, Unpack
+from typing import Final, TypeAlias, Unpack
 from uuid import uuid5
 
 from app.errors import Unavailable
@@ -34,6 +34,8 @@ from app.runs.requests.posted import MessageOrigin, PostedRun, Posting, origin_o
 from app.runs.supervisor import RunSupervisor
 from app.streams.port import LogEntry
 
+_MOST_SCHEMAS_KNOWN: Final = 4096
+
 
 class RunLost(Unavailable):
     """The result of this run is not available now; try again later."""
@@ -57,6 +59,8 @@ class RunService:
     reader: RunEventReader
     on_start: "OnStart" = do_nothing
     """Is called with each run that is new."""
+    _has_schema: dict[RunKey, bool] = field(default_factory=dict, init=False)
+    """What `has_schema` has found, the newest last."""
 
     async def start(
         self,
@@ -169,6 +173,18 @@ class RunService:
             if (text := await self.request(run)) is None:
                 raise RunDeleted
         return text
+
+    async def has_schema(self, run: RunKey) -> bool:
+        """Whether a run was requested to answer with an object."""
+        known = self._has_schema.get(run)
+        if known is None:
+            # The request may be large, and clients that poll ask again and again.
+            async with self.codec.large_request(run.account_id):
+                known = await self.codec.has_schema(await self.request(run) or "{}")
+            self._has_schema[run] = known
+            if len(self._has_schema) > _MOST_SCHEMAS_KNOWN:
+                del self._has_schema[next(iter(self._has_schema))]
+        return known
 
     async def evidence(self, run: RunKey, *, after: int, limit: int) -> list[EvidenceRecord]:
         """What a run did, after a position; raises `RunNotFound`, `RunDeleted`."""

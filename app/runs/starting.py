@@ -94,7 +94,6 @@ class RunStarter:
         self.supervisor.lose(runs)
 
     def executes(self, run: RunKey) -> bool:
-        """Whether this process executes the run, or is about to."""
         return run in self._starting or run in self.supervisor.active_attempts()
 
     async def wait_ended(self, run: RunKey) -> None:

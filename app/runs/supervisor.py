@@ -120,7 +120,6 @@ class RunSupervisor:
             await active.ended.wait()
 
     def active(self) -> list[ActiveRun]:
-        """The runs that this process executes."""
         return list(self._active.values())
 
     def active_until_unread(self) -> list[RunKey]:
@@ -128,7 +127,6 @@ class RunSupervisor:
         return [key for key, run in self._active.items() if run.stops_unread]
 
     def active_attempts(self) -> dict[RunKey, int]:
-        """The attempts of the runs that this process executes."""
         return {key: run.plan.attempt for key, run in self._active.items()}
 
     def lose(self, runs: Iterable[RunKey]) -> None:
@@ -160,7 +158,6 @@ class RunSupervisor:
                     run.control.cancel_stored()
 
     def is_active(self, run: RunKey) -> bool:
-        """Whether this process executes the run and has not lost it."""
         return self.find(run) is not None
 
     async def wait_idle(self, *, within_s: float) -> bool:
@@ -218,7 +215,6 @@ class RunSupervisor:
 
 
 def _facts(plan: RunPlan) -> dict[str, dict[str, Any]]:
-    """What conditions know of a run."""
     return {
         "run": {
             "id": plan.run.run_id,

@@ -64,7 +64,6 @@ class Deployment(WireModel):
     archived_at: datetime | None = None
 
     def stored(self) -> dict[str, object]:
-        """As its row keeps it."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -157,7 +156,6 @@ class Claim:
 
     @property
     def key(self) -> RunKey:
-        """The key of its run."""
         return RunKey(self.schedule.account_id, self.due.run_id)
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.engine import RowMapping
 from app.ids import AccountId, ApiKeyId
 from app.platform.db import Json, Reader, Transaction, json_text, page_of
 from app.platform.pagination import PageRequest
+from app.platform.postgres.statements import locked_in_order
 from app.schedules.cron import Timing
 from app.schedules.records import (
     Deployment,
@@ -36,7 +37,6 @@ _REQUEST = cast(bindparam("request_text", type_=Text), Json)
 
 
 async def count_schedules(reader: Reader, account_id: AccountId) -> int:
-    """How many schedules an account has."""
     statement = select(func.count()).select_from(schedules).where(schedules.c.account_id == account_id)
     return int((await reader.execute(statement)).scalar_one())
 
@@ -68,7 +68,6 @@ async def insert_schedule(tx: Transaction, new: NewSchedule, *, now: datetime) -
 
 
 async def find_schedule(reader: Reader, account_id: AccountId, schedule_id: str) -> Schedule | None:
-    """The account's schedule with this id."""
     found = await reader.execute(select(*SCHEDULE_COLUMNS).where(_is(account_id, schedule_id)))
     row = found.mappings().one_or_none()
     return None if row is None else schedule_of(row)
@@ -128,11 +127,11 @@ async def delete_schedule(tx: Transaction, schedule: UUID) -> None:
 async def delete_schedules_for(tx: Transaction, account_id: AccountId, end_user: str) -> None:
     """Delete the schedules whose runs are for an end user, with their history."""
     is_named = json_text(schedules.c.request, "endUser") == end_user
-    await tx.execute(delete(schedules).where(schedules.c.account_id == account_id, is_named))
+    are_named = locked_in_order(schedules, schedules.c.account_id == account_id, is_named)
+    await tx.execute(delete(schedules).where(are_named))
 
 
 async def requests_for(reader: Reader, account_id: AccountId, end_user: str) -> list[str]:
-    """The requests of the schedules whose runs are for an end user, as JSON."""
     is_named = json_text(schedules.c.request, "endUser") == end_user
     statement = select(cast(schedules.c.request, Text)).where(schedules.c.account_id == account_id, is_named)
     return list((await reader.execute(statement.order_by(schedules.c.schedule_id))).scalars())
@@ -153,7 +152,6 @@ async def keys_in_use(reader: Reader) -> list[ApiKeyId]:
 
 
 async def lock_schedules_of(tx: Transaction, keys: Collection[ApiKeyId]) -> list[UUID]:
-    """Lock the schedules of these keys that are not paused."""
     is_active = and_(schedules.c.paused_reason.is_(None), schedules.c.api_key_id.in_(keys))
     found = await tx.execute(select(schedules.c.id).where(is_active).with_for_update(skip_locked=True))
     return list(found.scalars())
@@ -161,7 +159,8 @@ async def lock_schedules_of(tx: Transaction, keys: Collection[ApiKeyId]) -> list
 
 async def move_schedules(tx: Transaction, old: ApiKeyId, new: ApiKeyId) -> None:
     """Let the schedules of a key go on with another one."""
-    await tx.execute(update(schedules).where(schedules.c.api_key_id == old).values(api_key_id=new))
+    are_moved = locked_in_order(schedules, schedules.c.api_key_id == old)
+    await tx.execute(update(schedules).where(are_moved).values(api_key_id=new))
 
 
 async def due_times(reader: Reader, schedule: UUID, page: PageRequest) -> list[ScheduledRun]:
@@ -172,13 +171,11 @@ async def due_times(reader: Reader, schedule: UUID, page: PageRequest) -> list[S
 
 
 def columns_of(terms: ScheduleTerms) -> dict[str, Any]:
-    """The columns that store these terms."""
     timing = {name: getattr(terms.timing, name) for name in _TIMING}
     return {**timing, "overlap": terms.overlap, "catch_up_s": terms.catch_up_s}
 
 
 def schedule_of(row: RowMapping) -> Schedule:
-    """The schedule of a row with `SCHEDULE_COLUMNS`."""
     timing = Timing(**{name: row[name] for name in _TIMING})
     deployment = row["deployment"]
     return Schedule(

@@ -28,7 +28,6 @@ class ScheduleUpkeep:
     """The subset of these keys that is not revoked."""
 
     async def work(self) -> None:
-        """Go on until cancelled."""
         await forever(self._sweep, _INTERVAL_S, name="schedules.upkeep", first_after_s=AFTER_START_S)
 
     async def pause_revoked(self) -> None:

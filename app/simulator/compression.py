@@ -21,5 +21,4 @@ class Compressor:
         return self._stream.compress(data) + self._stream.flush(zlib.Z_SYNC_FLUSH)
 
     def finish(self) -> bytes:
-        """The end of the compressed data."""
         return b"" if self._stream is None else self._stream.flush()

@@ -58,7 +58,6 @@ class DemoModel:
         return self.reply(request, blocks)
 
     def reply(self, request: ApiRequest, blocks: Sequence[Block]) -> Reply:
-        """A message with this content."""
         prompt_tokens = max(1, len(json.dumps(request.body)) // CHARS_PER_TOKEN)
         return Reply(
             blocks,

@@ -14,7 +14,6 @@ _message_numbers = itertools.count(1)
 
 
 def new_message_id() -> str:
-    """A unique message id in the API's format."""
     return f"msg_sim{next(_message_numbers):020d}"
 
 
@@ -27,7 +26,6 @@ class Text:
 
     @property
     def pieces(self) -> list[str]:
-        """The deltas it is streamed in."""
         return _WORDS.findall(self.text) or [self.text]
 
 
@@ -148,7 +146,6 @@ class ApiRequest:
 
     @property
     def system(self) -> str:
-        """The system prompt's text."""
         return text_of(self.body.get("system", ""))
 
     @property
@@ -158,7 +155,6 @@ class ApiRequest:
 
     @property
     def tool_results(self) -> list[dict[str, Any]]:
-        """The tool results in the last message."""
         return blocks_of(self.messages[-1], "tool_result")
 
 
@@ -173,7 +169,6 @@ def text_of(content: str | list[dict[str, Any]]) -> str:
 
 
 def blocks_of(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    """The blocks of one type in a message."""
     content = message["content"]
     return [] if isinstance(content, str) else [block for block in content if block["type"] == kind]
 

@@ -63,7 +63,6 @@ class Simulator:
         await self._stack.aclose()
 
     async def handle(self, scope: loopback.Scope, receive: loopback.Receive, send: loopback.Send) -> None:
-        """Answer a request."""
         body = await loopback.read_body(receive)
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         path, method = scope["path"], scope["method"]
@@ -85,7 +84,6 @@ class Simulator:
             await send_error(send, _UNKNOWN_PATH)
 
     def record(self, _request: ApiRequest, message: RecordedMessage) -> None:
-        """Note what is sent."""
         self.sent.append(message)
 
     async def _respond(self, request: ApiRequest, receive: loopback.Receive, send: loopback.Send) -> None:
@@ -175,7 +173,6 @@ async def _call_responder(responder: Responder, request: ApiRequest) -> Answer:
 
 
 async def send_error(send: loopback.Send, failure: HttpError) -> None:
-    """Send an error of the API."""
     await send_json(send, failure.status, wire.error(failure), failure.headers)
 
 

@@ -27,7 +27,6 @@ def events(reply: script.Reply, *, model: str) -> list[dict[str, Any]]:
 
 
 def message(reply: script.Reply, *, model: str) -> dict[str, Any]:
-    """The answer as one object."""
     content = [_content(index, block, reply) for index, block in enumerate(reply.blocks)]
     return {
         "id": reply.message_id,
@@ -42,13 +41,11 @@ def message(reply: script.Reply, *, model: str) -> dict[str, Any]:
 
 
 def error(failure: script.HttpError) -> dict[str, Any]:
-    """An error answer's body."""
     details = {} if failure.details is None else {"details": failure.details}
     return {"type": "error", "error": {"type": failure.type, "message": failure.message, **details}}
 
 
 def stop_reason(reply: script.Reply) -> str:
-    """Why the model stopped."""
     if reply.stop_reason is not None:
         return reply.stop_reason
     match reply.blocks[-1] if reply.blocks else None:
@@ -87,7 +84,6 @@ def output_of(delta: dict[str, Any]) -> str:
 
 
 def sse(event: dict[str, Any]) -> bytes:
-    """One event as the API frames it."""
     return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 
 

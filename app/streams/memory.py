@@ -73,7 +73,6 @@ class MemoryEventLog:
             self._drop_if_unused(run, buffer)
 
     def stop_following(self, run: RunKey) -> None:
-        """End the readers of a run."""
         if buffer := self._buffers.pop(run, None):
             buffer.end()
 
@@ -82,7 +81,6 @@ class MemoryEventLog:
         self.stop_following(run)
 
     async def hand_over(self, run: RunKey, *, within_s: float) -> None:  # noqa: ARG002 - the port's signature
-        """As `abandon`."""
         self.abandon(run)
 
     async def park(self, run: RunKey, *, within_s: float) -> None:  # noqa: ARG002 - the port's signature
@@ -105,7 +103,6 @@ class MemoryEventLog:
             del self._deleted[next(iter(self._deleted))]
 
     async def erase(self, run: RunKey) -> None:
-        """See the port."""
         await self.delete(run)
 
     async def ping(self) -> None:

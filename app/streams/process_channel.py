@@ -130,7 +130,6 @@ class ProcessChannel:
         return answer.payload
 
     async def aclose(self) -> None:
-        """Answer no more requests."""
         self._subscriptions.unsubscribe(self._channel, self)
         tasks = [*self._handling_urgent, *self._handling, *self._refusing]
         for task in tasks:

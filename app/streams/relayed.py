@@ -143,13 +143,11 @@ class RelayedEventLog:
         self._part(run).feeds.close(run)
 
     def abandon(self, run: RunKey) -> None:
-        """See the port."""
         if (written := self._written.get(run)) is not None:
             written.is_fenced = True
             self.on_fenced(written)
 
     async def hand_over(self, run: RunKey, *, within_s: float) -> None:
-        """See the port."""
         deadline = time.monotonic() + within_s
         while (written := self._written.get(run)) is not None and time.monotonic() < deadline:
             if not written.buffer.after(written.relayed, 1):

@@ -61,7 +61,6 @@ class RunBuffer:
         self._changed.set()
 
     def after(self, position: int, limit: int = BATCH) -> tuple[LogEntry, ...]:
-        """The first entries after a position."""
         start = bisect_right(self.entries, position, key=_POSITION)
         return tuple(self.entries[start : start + limit])
 

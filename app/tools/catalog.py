@@ -53,18 +53,15 @@ class ToolCatalog:
         return cls(tool for name in names for tool in _tools_of(_imported(name, directory)))
 
     def get(self, tool_id: str) -> Tool:
-        """The tool with this id; raises `ToolNotFound`."""
         try:
             return self._tools[tool_id]
         except KeyError:
             raise ToolNotFound from None
 
     def ids(self) -> frozenset[str]:
-        """The ids of all tools."""
         return frozenset(self._tools)
 
     def all(self) -> tuple[Tool, ...]:
-        """All tools, by id."""
         return tuple(self._tools[tool_id] for tool_id in sorted(self._tools))
 
 

@@ -34,5 +34,4 @@ class ToolPolicy:
     """The last check of a valid call."""
 
     def permits(self, tool_id: str) -> bool:
-        """Whether this tool may be called."""
         return tool_id in self.allowed

@@ -216,7 +216,6 @@ class UsageTotal:
     cache_write_tokens: int = 0
 
     def plus(self, usage: TokenUsage) -> "UsageTotal":
-        """This total and one more message."""
         return UsageTotal(
             self.prompt_tokens + usage.prompt_tokens,
             self.completion_tokens + usage.output_tokens,
@@ -276,5 +275,4 @@ def _text_of(account_id: UUID) -> str:
 
 
 def estimated_tokens(text: str) -> int:
-    """The approximate number of tokens of a text."""
     return math.ceil(len(text.encode("utf-8", "replace")) / BYTES_PER_TOKEN)

@@ -25,6 +25,8 @@ const NOTICES = ["chat", "approvals"];
 /** Scopes that `admin` includes. */
 const OF_ADMIN = ["metrics:read", "keys:write", "budgets:write"];
 const BROWSER_SESSION = apiPath("/v1/browser-session");
+/** Whom the browser's tabs know to be signed in. */
+const SIGNED_IN = "runtally.signed-in";
 
 /** @typedef {SessionResponse & {may: (scope: string) => boolean}} Session */
 /** @typedef {{name: "chat" | "approvals" | "billing" | "console" | "device", Page: (props: {who: Session}) => Html}} PageProps */
@@ -60,6 +62,7 @@ function Shell({ name, Page }) {
       const left = await remove(BROWSER_SESSION);
       // Another person may sign in here.
       sessionStorage.clear();
+      localStorage.removeItem(SIGNED_IN);
       if (left) return location.assign(left.continueAt);
       setNotice(t("signed-out"));
       setWho(null);
@@ -74,7 +77,17 @@ function Shell({ name, Page }) {
       setWho(null);
     });
     load(session);
+    // What this tab shows is another one's, and what it sends would be of the one who has signed in elsewhere.
+    addEventListener("storage", ({ key }) => {
+      if (key !== SIGNED_IN) return;
+      sessionStorage.clear();
+      location.reload();
+    });
   }, []);
+
+  useEffect(() => {
+    if (who) localStorage.setItem(SIGNED_IN, `${who.keyPrefix} ${who.person?.endUser}`);
+  }, [who]);
 
   if (unreachable) return html`<${Unreachable} retry=${() => load(get(BROWSER_SESSION))} />`;
   // The page's file has this bar as well: it is what is painted first.

@@ -59,10 +59,11 @@ _NAME_BY_HASH = text(
     """
     UPDATE webhook_deliveries AS delivery
        SET payload = jsonb_set(payload::jsonb, ARRAY['data', name.path], to_jsonb(CAST(:hash AS text)))::json
-      FROM webhooks,
+      -- Webhooks before their deliveries, like all that changes several.
+      FROM (SELECT id FROM webhooks WHERE account_id = :account_id ORDER BY id FOR NO KEY UPDATE) AS webhook,
            (VALUES ('receipt.created', 'endUser'), ('run.completed', 'endUser'), ('run.failed', 'endUser'),
                    ('approval.requested', 'endUser'), ('budget.reached', 'value')) AS name (event, path)
-     WHERE webhooks.account_id = :account_id AND delivery.webhook_id = webhooks.id
+     WHERE delivery.webhook_id = webhook.id
        AND delivery.event = name.event AND delivery.payload -> 'data' ->> name.path = :end_user
        AND (name.path = 'endUser' OR delivery.payload -> 'data' ->> 'scope' = 'endUser')
     """
@@ -127,7 +128,6 @@ async def record_delivered(tx: Transaction, claimed: ClaimedDelivery, response: 
 async def record_failed_attempt(
     tx: Transaction, claimed: ClaimedDelivery, response: ReceiverResponse, *, retry_in: timedelta
 ) -> None:
-    """Store a failed attempt and the time of the next one."""
     await _mark_failing(tx, claimed)
     await tx.execute(
         update(webhook_deliveries)

@@ -13,7 +13,6 @@ CLOUD_EVENT_TYPE = "runtally.receipt"
 
 
 def build_message(claimed: ClaimedDelivery, *, at: datetime) -> WebhookMessage:
-    """The message of an attempt at this time."""
     match claimed.format:
         case "runtally":
             return sign_message(claimed.id, claimed.payload, claimed.secret, at=at)

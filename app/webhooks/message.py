@@ -63,7 +63,6 @@ def delivery_id(shown: str) -> UUID | None:
 
 
 def sign_message(delivery: UUID, payload: Any, secret: str, *, at: datetime) -> WebhookMessage:
-    """Sign a delivery for an attempt at this time."""
     body = json.dumps(payload, separators=(",", ":"))
     named = message_id(delivery)
     headers = {

@@ -57,7 +57,6 @@ async def lock_webhook(tx: Transaction, account_id: AccountId, webhook_id: UUID)
 
 
 async def update_webhook(tx: Transaction, webhook_id: UUID, changed: Mapping[str, object]) -> Webhook:
-    """Change columns of a webhook that exists."""
     statement = update(webhooks).where(webhooks.c.id == webhook_id).values(changed).returning(*_WEBHOOK)
     return _webhook((await tx.execute(statement)).mappings().one())
 

@@ -91,11 +91,6 @@ async def find_current_state(reader: Reader, account_id: AccountId, state_key: s
     return await _find_state(reader, account_id, run_id=None, state_key=state_key)
 
 
-async def expire_states(tx: Transaction, account_id: AccountId, state_key: str) -> None:
-    """Expire the states of a conversation's files, unless a fork of it may begin with them."""
-    await tx.execute(_EXPIRE_STATES, {"account_id": account_id, "state_key": state_key})
-
-
 async def upsert_files(tx: Transaction, run: RunKey, files: Iterable[tuple[StoredFile, bytes]]) -> None:
     """Store files with their contents, or nothing for those that are shared or outside the database.
 
@@ -118,7 +113,6 @@ async def lock_contents(tx: Transaction, account_id: AccountId, hashes: Iterable
 
 
 async def insert_contents(tx: Transaction, account_id: AccountId, contents: Mapping[str, bytes]) -> None:
-    """Store shared contents by their hashes."""
     rows = [
         {"account_id": account_id, "sha256": sha256, "content": each} for sha256, each in contents.items()
     ]
@@ -135,11 +129,12 @@ async def delete_files_except(tx: Transaction, run: RunKey, paths: Collection[st
     await tx.execute(sa.delete(workspace_files).where(_is(workspace_files, run), others))
 
 
-async def delete_files(tx: Transaction, run: RunKey) -> None:
-    """Delete the files of a run and mark its workspace as expired."""
-    await tx.execute(sa.delete(workspace_files).where(_is(workspace_files, run)))
+async def delete_files(tx: Transaction, runs: Sequence[RunKey]) -> None:
+    """Delete the files of runs and mark their workspaces as expired."""
     values = {"emptied": True, "expires_at": sa.func.least(workspaces.c.expires_at, sa.func.now())}
-    await tx.execute(sa.update(workspaces).where(_is(workspaces, run)).values(**values))
+    # All workspaces before any file, and all files at once, as where they expire: no deadlock.
+    await tx.execute(sa.update(workspaces).where(_are(workspaces, runs)).values(**values))
+    await tx.execute(sa.delete(workspace_files).where(_are(workspace_files, runs)))
 
 
 async def expire_early(tx: Transaction) -> None:
@@ -156,12 +151,9 @@ async def delete_expired_files(tx: Transaction, *, most: int) -> int:
         .limit(most)
         .with_for_update(skip_locked=True)
     )
-    found = [(row.account_id, row.run_id) for row in await tx.execute(due)]
+    found = [RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in await tx.execute(due)]
     if found:
-        of_files = sa.tuple_(workspace_files.c.account_id, workspace_files.c.run_id).in_(found)
-        of_workspaces = sa.tuple_(workspaces.c.account_id, workspaces.c.run_id).in_(found)
-        await tx.execute(sa.delete(workspace_files).where(of_files))
-        await tx.execute(sa.update(workspaces).where(of_workspaces).values(emptied=True))
+        await delete_files(tx, found)
     return len(found)
 
 
@@ -262,21 +254,6 @@ _LAST_STATE_OF_END_USER = sa.text(
     """
 )
 
-_EXPIRE_STATES = sa.text(
-    """
-    UPDATE workspaces SET expires_at = least(workspaces.expires_at, now())
-      FROM runs
-     WHERE runs.account_id = :account_id AND runs.state_key = :state_key
-       AND workspaces.account_id = runs.account_id AND workspaces.run_id = runs.run_id
-       AND workspaces.is_state
-       AND NOT EXISTS (SELECT FROM sessions AS fork
-                         JOIN runs AS last
-                           ON last.account_id = fork.account_id AND last.run_id = fork.forked_at
-                        WHERE fork.account_id = :account_id AND fork.state_key <> :state_key
-                          AND last.state_key = :state_key)
-    """
-)
-
 # Locked in no order, so those that another server has locked are skipped.
 _EXPIRE_EARLY = sa.text(
     """
@@ -308,3 +285,11 @@ _REPLACED = ("origin", "bytes", "sha256", "is_executable", "content")
 
 def _is(table: Any, run: RunKey) -> Any:
     return sa.and_(table.c.account_id == run.account_id, table.c.run_id == run.run_id)
+
+
+def _are(table: Any, runs: Sequence[RunKey]) -> Any:
+    # Two array parameters: a statement has at most 32,767.
+    accounts = sa.literal([run.account_id for run in runs], postgresql.ARRAY(sa.Uuid))
+    ids = sa.literal([run.run_id for run in runs], postgresql.ARRAY(sa.Text))
+    given = sa.func.unnest(accounts, ids).table_valued("account_id", "run_id").render_derived()
+    return sa.tuple_(table.c.account_id, table.c.run_id).in_(sa.select(given.c.account_id, given.c.run_id))

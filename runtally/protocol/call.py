@@ -19,7 +19,7 @@ from runtally.options import (
     UsageOptions,
     moment,
 )
-from runtally.protocol.connection import json_of, require_success
+from runtally.protocol.connection import bytes_of, json_of, require_success
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -62,7 +62,7 @@ class Call(Generic[T]):
         """What the response contains; raises `ApiError` or `InvalidResponse`."""
         require_success(response)
         if not self.is_json:
-            return self.parse(response.content)
+            return self.parse(bytes_of(response))
         return self.parse(json_of(response) if response.content else None)
 
 

@@ -78,9 +78,22 @@ def json_of(response: httpx.Response) -> Any:
     try:
         return response.json()
     except (ValueError, RecursionError) as error:
-        kind = response.headers.get("content-type", "no type")
-        message = f"The response of {response.request.url} is not JSON but {kind}. Is it a Runtally server?"
-        raise InvalidResponse(message) from error
+        raise InvalidResponse(_other_than("JSON", response)) from error
+
+
+def bytes_of(response: httpx.Response) -> bytes:
+    """The body of a successful response that is a file; raises `InvalidResponse` for the page of a proxy.
+
+    No server of ours sends a file as a page.
+    """
+    if response.headers.get("content-type", "").startswith("text/html"):
+        raise InvalidResponse(_other_than("a file", response))
+    return response.content
+
+
+def _other_than(expected: str, response: httpx.Response) -> str:
+    kind = response.headers.get("content-type", "no type")
+    return f"The response of {response.request.url} is not {expected} but {kind}. Is it a Runtally server?"
 
 
 def _error_of(response: httpx.Response) -> ApiError:

@@ -7,7 +7,7 @@ from app.auth.roles import ROLES
 from app.http.admission.checks import CheckedRoute
 from app.http.routers import ROUTERS
 from app.requests.principal import SCOPES, Scope
-from tests.architecture.tree import ROOT, parsed, sources
+from tests.architecture.tree import ROOT, sources, walked
 
 Operation = tuple[str, str]
 
@@ -47,7 +47,7 @@ def test_the_documented_roles_are_those_that_persons_have() -> None:
 
 
 def test_the_documented_actions_are_those_of_the_audit_log() -> None:
-    calls = (node for path in sources("app") for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))
+    calls = (node for path in sources("app") for node in walked(path) if isinstance(node, ast.Call))
     actions = {
         call.args[1].value
         for call in calls

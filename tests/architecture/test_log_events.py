@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.architecture.tree import ROOT, parsed, sources
+from tests.architecture.tree import ROOT, sources, walked
 
 LEVELS = {
     "debug": "debug",
@@ -23,7 +23,7 @@ ROW = re.compile(r"\| `([a-z_]+\.[a-z_]+)` \| (\w+) \| [^|]+ \| ([^|]+) \|")
 def logged() -> Iterator[tuple[str, str, set[str]]]:
     """Event, level and fields of each call of a logger."""
     for path in sources("app"):
-        for node in ast.walk(parsed(path)):
+        for node in walked(path):
             match node:
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id="log"), attr=method),
@@ -62,7 +62,7 @@ def test_the_page_has_every_event_once_with_its_level_and_fields() -> None:
 
 
 def test_the_table_is_sorted_and_has_no_event_that_does_not_exist() -> None:
-    nodes = (node for path in sources("app") for node in ast.walk(parsed(path)))
+    nodes = (node for path in sources("app") for node in walked(path))
     code = {node.value for node in nodes if isinstance(node, ast.Constant)}
     events = documented()
     rows = [event for event, _, _ in ROWS]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.tree import parsed, shown, sources
+from tests.architecture.tree import parsed, shown, sources, walked
 
 LINES_PER_FILE = 400
 LINES_PER_FUNCTION = 60
@@ -22,22 +22,21 @@ def calls(path: Path, *methods: str) -> list[int]:
     """The lines on which a method of one of these names is called."""
     return [
         node.lineno
-        for node in ast.walk(parsed(path))
+        for node in walked(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods
     ]
 
 
 def imports(path: Path) -> set[str | None]:
     """Every module and name a file imports."""
-    nodes = [n for n in ast.walk(parsed(path)) if isinstance(n, ast.Import | ast.ImportFrom)]
+    nodes = [n for n in walked(path) if isinstance(n, ast.Import | ast.ImportFrom)]
     named = {alias.name for node in nodes for alias in node.names}
     return named | {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
 
 
 def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function and method of a file."""
-    nodes = ast.walk(parsed(path))
-    return [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [node for node in walked(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def test_files_are_short() -> None:
@@ -108,7 +107,7 @@ def repositories() -> list[Path]:
 
 def test_a_repository_defines_no_data() -> None:
     defined = {
-        shown(path): [node.name for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)]
+        shown(path): [node.name for node in walked(path) if isinstance(node, ast.ClassDef)]
         for path in repositories()
     }
 
@@ -117,7 +116,7 @@ def test_a_repository_defines_no_data() -> None:
 
 def positional_reads(path: Path) -> Iterator[int]:
     """The lines on which a row is unpacked, spread into arguments or indexed by a number."""
-    for node in ast.walk(parsed(path)):
+    for node in walked(path):
         match node:
             case ast.For(target=ast.Tuple(), iter=rows) | ast.comprehension(target=ast.Tuple(), iter=rows):
                 if isinstance(rows, ast.Await) or "row" in ast.unparse(rows):
@@ -146,7 +145,7 @@ def test_connections_to_other_machines_are_made_in_one_place() -> None:
     clients = [
         f"{shown(path)}:{node.lineno}"
         for path in sources("app")
-        for node in ast.walk(parsed(path))
+        for node in walked(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "httpx2.AsyncClient"
         if not {"transport", "trust_env"} <= {keyword.arg for keyword in node.keywords}
     ]
@@ -164,7 +163,7 @@ def test_clients_of_tests_wait_as_long_as_all_tests() -> None:
     impatient = [
         f"{shown(path)}:{node.lineno}"
         for path in sources("tests")
-        for node in ast.walk(parsed(path))
+        for node in walked(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"httpx.AsyncClient", "httpx.Client"}
         if not {"timeout", "transport", None} & {each.arg for each in node.keywords}
     ]
@@ -188,7 +187,6 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/executors/tools/turn.py": 1,
     "app/executors/messages_api/transcript.py": 1,
     "app/gateway/exchange.py": 1,
-    "app/http/anthropic/forwarding.py": 1,
     "app/platform/logs/context.py": 1,
     "app/runs/commands/applied.py": 1,
     "app/runs/dispatch/temporal/dispatcher.py": 1,

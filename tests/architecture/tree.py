@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 
 
+@cache
 def sources(*packages: str, root: Path = ROOT) -> list[Path]:
     """The Python files of these directories; npm packages bring some as well."""
     found = [path for package in packages for path in sorted((root / package).rglob("*.py"))]
@@ -23,6 +24,12 @@ def sources(*packages: str, root: Path = ROOT) -> list[Path]:
 def parsed(path: Path) -> ast.Module:
     """A file's syntax tree."""
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def walked(path: Path) -> list[ast.AST]:
+    """All nodes of a file's syntax tree: to walk it takes longer than to parse it."""
+    return list(ast.walk(parsed(path)))
 
 
 def shown(path: Path) -> str:

@@ -1,5 +1,7 @@
 """What an agent wants to change in files, as a person who decides about it sees it."""
 
+import json
+
 import pytest
 from playwright.async_api import Page, expect
 
@@ -56,8 +58,12 @@ async def test_changed_lines_are_shown_and_the_change_is_changed(site: Site) -> 
 
         await page.get_by_role("button", name="Change the arguments").click()
         await expect(page.get_by_label("replace_all")).not_to_be_checked()
-        await page.get_by_label("new_string").fill("two\nthree and a half")
         await looks_well(page, "chat-change-form", (DESKTOP, True), (DESKTOP, False))
+        # In a field its characters would be seen in another order.
+        await page.get_by_role("button", name="As JSON").click()
+        written = page.get_by_role("textbox", name="Arguments")
+        changed = {**json.loads(await written.input_value()), "new_string": "two\nthree and a half"}
+        await written.fill(json.dumps(changed))
         await decided(page, allow="Allow")
         await ended(page)
         await expect(page.get_by_text("A person has changed the arguments.")).to_have_count(1)

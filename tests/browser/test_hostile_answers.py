@@ -1,14 +1,16 @@
 """Answers that attack the page: none draws over it, runs, loads anything or holds it up."""
 
 import json
+import re
 from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import FloatRect, expect
 
-from app.simulator.script import Reply, Text, in_turn
-from tests.browser.site import ASSISTANT, Site
+from app.simulator.script import Reply, Text, ToolUse, in_turn
+from tests.browser.site import ASSISTANT, MAILER, Site
 from tests.browser.test_chat_page import ended, send
+from tests.e2e.office import MAIL, office
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -64,6 +66,7 @@ FORMULAS = [
     "$" + r"\frac{1}{" * 90 + "}" * 90 + "$",
     r"$\begin{array}{" + "c" * 500 + r"}1\end{array}$",
     r"$\unicode$ $\left( $ $$\frac{1}$$",
+    r"$\text{\char" + '"202e cba}$',
 ]
 
 
@@ -129,6 +132,7 @@ async def test_no_formula_draws_over_the_page(site: Site) -> None:
         outside = await page.evaluate(_OUTSIDE)
         foreign = await page.locator(".prose a[href^=j], .prose img, .prose .notice, .prose #main").count()
         undefined = await page.locator("code.formula").all_text_contents()
+        assert "\u202e" not in (await page.locator(".column").text_content() or "")
         assert await page.evaluate("'hacked' in window") is False
 
     assert outside == []
@@ -157,15 +161,51 @@ async def test_no_diagram_runs_or_loads_anything(site: Site) -> None:
 
 async def test_a_command_reads_as_it_is(site: Site) -> None:
     hidden = "echo safe\u202e ;/ fr- mr"
-    site.model.script = in_turn(Reply([Text(f"{hidden}\n\n```sh\n{hidden}\u2066x\u2069\n```")]))
+    entities = hidden.replace("\u202e", "&#x202e;&#8294;")
+    answer = f"{hidden}\n\n{entities} $x\u202e$\n\n```sh\n{hidden}\u2066x\u2069\n```"
+    site.model.script = in_turn(Reply([Text(answer)]))
     async with site.visit(await site.key()) as page:
         await send(page, f"Run {hidden}", graph=ASSISTANT)
         await ended(page)
         shown = await page.locator(".column").text_content()
 
     assert shown is not None
-    assert shown.count("echo safe ;/ fr- mr") == 3
+    assert shown.count("echo safe ;/ fr- mr") == 4
     assert not any(char in shown for char in "\u202e\u2066\u2069")
+
+
+async def test_arguments_read_as_they_are(site: Site) -> None:
+    mail = {"to": "bob@example.org", "text": "pay\u202e 1 - 2\u200f 3 - 4"}
+    site.model.script = in_turn(Reply([ToolUse(MAIL, mail)]), Reply([Text("Done.")]))
+    async with site.visit(await site.key()) as page:
+        await send(page, "Write to Bob", graph=MAILER)
+        written = r'"text": "pay\u202e 1 - 2\u200f 3 - 4"'
+        await expect(page.get_by_role("group", name="Arguments")).to_contain_text(written)
+        await page.get_by_role("button", name="Change the arguments").click()
+        await expect(page.get_by_role("textbox", name="to", exact=True)).to_have_value(mail["to"])
+        await expect(page.get_by_role("textbox", name="text", exact=True)).to_have_count(0)
+        await page.get_by_role("button", name="As JSON").click()
+        await expect(page.get_by_role("textbox", name="Arguments")).to_have_value(
+            re.compile(re.escape(written))
+        )
+        await page.get_by_role("button", name="Allow", exact=True).click()
+        await ended(page)
+
+    assert office().sent == [(mail["to"], mail["text"])]
+
+
+async def test_no_letter_draws_over_what_is_beside_its_answer(site: Site) -> None:
+    site.model.script = in_turn(Reply([Text("High letters")]))
+    async with site.visit(await site.key()) as page:
+        await send(page, "A question", graph=ASSISTANT)
+        await ended(page)
+        answer = await page.locator(".prose").bounding_box()
+        assert answer is not None
+        above = FloatRect(x=answer["x"], y=answer["y"] - 60, width=100, height=50)
+        before = await page.screenshot(clip=above)
+        # As high as with accents in fonts that this machine may not have.
+        await page.locator(".prose p").evaluate(_HIGH)
+        assert await page.screenshot(clip=above) == before
 
 
 @pytest.mark.long
@@ -214,6 +254,10 @@ async def test_the_first_load_is_small(site: Site, path: str, most: int) -> None
         or ("vendor/uplot" in name and path != "/billing")
     ] == []
 
+
+_HIGH = """(it) => {
+  it.style.textShadow = Array.from({ length: 200 }, (_, index) => `0 -${index}px red`).join();
+}"""
 
 # A text of a megabyte, as it arrives: small pieces while it is formatted.
 _STREAM = """async ([piece, size]) => {

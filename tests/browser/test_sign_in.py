@@ -54,6 +54,21 @@ async def test_a_person_signs_in_and_out(site: Site) -> None:
         await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
 
 
+async def test_a_tab_shows_no_one_who_is_not_signed_in_any_more(site: Site) -> None:
+    first, second = await site.key(), await site.key()
+
+    async with site.visit(first) as page, await site.profile.new_page() as other:
+        await page.get_by_role("textbox", name="Message").fill("For the first account alone")
+        await other.goto("/console")
+        await other.get_by_text(first.account).first.click()
+        await other.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_label("API key")).to_be_visible()
+        await other.get_by_label("API key").fill(second.secret)
+        await other.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_text(second.account).first).to_be_visible()
+        await expect(page.get_by_role("textbox", name="Message")).to_have_value("")
+
+
 async def test_an_invalid_key_is_rejected_with_a_sentence(site: Site) -> None:
     async with site.visit(size=PHONE, dark=True, complaints=[REFUSED]) as page:
         await page.get_by_role("button", name="Sign in").click()

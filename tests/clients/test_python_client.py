@@ -277,6 +277,17 @@ async def test_a_list_that_does_not_end_is_an_error() -> None:
             assert [run async for run in client.list_runs()]
 
 
+async def test_a_page_is_not_taken_for_a_file() -> None:
+    page = "text/html; charset=utf-8"
+    answers = response("Sign in", kind=page), response("Sign in", kind="text/plain")
+    async with serving(*answers) as server, AsyncClient(server.url, KEY) as client:
+        with pytest.raises(InvalidResponse, match=f"is not a file but {page}. Is it a Runtally server"):
+            await client.read_file("run-1", "bill.txt")
+        file = await client.read_file("run-1", "bill.txt")
+
+    assert file == b"Sign in"
+
+
 async def test_ids_stay_one_part_of_the_path() -> None:
     async with a_client(ENDED) as (client, server):
         await client.get("a/../../v1/keys?x#y")

@@ -66,6 +66,7 @@ SCENES: dict[str, tuple[str, dict[str, Any], Sequence[Sequence[Chunk]]]] = {
     "send": ("send", {}, [CUT, json_response({"runId": "run-1", "messageId": "m", "position": 9})]),
     "get": ("get", {}, [json_response(RUN)]),
     "bad id": ("badId", {}, [ENDED]),
+    "a page as a file": ("readFile", {}, [response("Sign in")]),
     "endless list": ("listRuns", {}, [json_response({"items": [RUN], "nextCursor": "x"})]),
     **{
         name: ("stream", SHORT if name in SILENT else ONE_RETRY, [answer])
@@ -199,6 +200,10 @@ def test_ids_stay_one_part_of_the_path_and_lists_end(played: dict[str, Played]) 
     assert request.line.split()[1] == "/v1/runs/a%2F..%2F..%2Fv1%2Fkeys%3Fx%23y"
     assert "is no id" in played["bad id"].error["message"]
     assert "does not end" in played["endless list"].error["message"]
+
+
+def test_a_page_is_not_taken_for_a_file(played: dict[str, Played]) -> None:
+    assert "is not a file but text/html" in played["a page as a file"].error["message"]
 
 
 def test_the_types_are_those_of_the_document(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ const acts = {
   fork: (client) => client.conversations.fork("chat-1"),
   send: (client) => client.send("run-1", "And in Rome?"),
   get: (client) => client.get("a/../../v1/keys?x#y"),
+  readFile: (client) => client.readFile("run-1", "bill.txt"),
   badId: (client) => client.get(".."),
   async listRuns(client) {
     const runs = [];

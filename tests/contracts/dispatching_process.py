@@ -26,12 +26,7 @@ async def main(url: str, directory: str, places: str, *temporal: str) -> None:
         queue = Temporal(TemporalServer(int(address.rpartition(":")[2])), name)
     hangs = [WaitFor(asyncio.Event())]
     async with a_core(
-        database,
-        Path(directory),
-        lambda _: hangs,
-        places=int(places),
-        lease=Lease(LEASE_S),
-        temporal=queue,
+        database, Path(directory), lambda _: hangs, places=int(places), lease=Lease(LEASE_S), temporal=queue
     ) as core:
         sys.stdout.write("ready\n")
         sys.stdout.flush()

@@ -181,14 +181,9 @@ async def test_closing_ends_readers_and_refuses_writers(event_log: Log) -> None:
     pauses=st.lists(st.integers(0, 3), min_size=2, max_size=30),
     readers=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 3)), max_size=8),
 )
-@settings(
-    max_examples=40,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_every_reader_gets_each_entry_once_however_they_interleave(
-    event_log: Log,
-    pauses: list[int],
-    readers: list[tuple[int, int, int]],
+    event_log: Log, pauses: list[int], readers: list[tuple[int, int, int]]
 ) -> None:
     """`pauses`: turns of the loop before each append. A reader: starts at, after, turns per batch."""
     run, events = a_run(), some_events(len(pauses))

@@ -10,18 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from app.events import (
-    AssistantFinal,
-    ControlEvent,
-    Interrupted,
-    MeterReport,
-    PermissionRequest,
-    TextDelta,
-    ToolCallResult,
-    ToolCallStart,
-    UsageReport,
-    UserMessageDelivered,
-)
+from app import events
 from app.executors.approvals import Permissions
 from app.executors.claude_agent.previewer import ClaudeAgentPreviewer
 from app.executors.control import RunControl
@@ -77,8 +66,8 @@ class CliScript:
         return cli.result()
 
 
-async def _either(*events: asyncio.Event) -> None:
-    waits = [asyncio.create_task(event.wait()) for event in events]
+async def _either(*awaited: asyncio.Event) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in awaited]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
@@ -150,24 +139,24 @@ async def test_an_answer_comes_last_and_every_message_is_reported_once(playing: 
         run = Run(executor)
         assert await run.outcome() is None
 
-    assert "".join(event.delta for event in run.of(TextDelta)) == "hello"
-    assert run.published[-1] == AssistantFinal(content="hello")
-    (usage,) = run.of(UsageReport)
+    assert "".join(event.delta for event in run.of(events.TextDelta)) == "hello"
+    assert run.published[-1] == events.AssistantFinal(content="hello")
+    (usage,) = run.of(events.UsageReport)
     assert usage.fact.usage.output_tokens == 20
-    (report,) = run.of(MeterReport)
+    (report,) = run.of(events.MeterReport)
     assert (report.meters.sdk, report.tool_failures) == (1, 0)
 
 
 async def test_a_cancelled_run_ends_as_aborted_and_reports_what_was_answered(playing: Playing) -> None:
     async with playing([WriteMessage("hello"), WaitFor(asyncio.Event())]) as executor:
         run = Run(executor)
-        await run.first(UsageReport)
+        await run.first(events.UsageReport)
         await run.control.cancel()
         assert await run.outcome() == ("aborted", "aborted")
 
-    assert len(run.of(UsageReport)) == 1
-    assert run.of(AssistantFinal) == []
-    states = [event.state for event in run.of(Interrupted)]
+    assert len(run.of(events.UsageReport)) == 1
+    assert run.of(events.AssistantFinal) == []
+    states = [event.state for event in run.of(events.Interrupted)]
     assert states[:2] == ["requested", "acknowledged"]
 
 
@@ -183,10 +172,10 @@ async def test_a_message_of_a_client_is_delivered_once(playing: Playing) -> None
         run.control.send(SENT)
         assert await run.outcome() is None
 
-    assert run.of(UserMessageDelivered) == [
-        UserMessageDelivered(message_id=SENT.message_id, content="and this")
+    assert run.of(events.UserMessageDelivered) == [
+        events.UserMessageDelivered(message_id=SENT.message_id, content="and this")
     ]
-    assert len(run.of(UsageReport)) == 2
+    assert len(run.of(events.UsageReport)) == 2
 
 
 async def test_a_run_that_has_ended_takes_no_message(playing: Playing) -> None:
@@ -205,16 +194,20 @@ async def test_a_tool_call_is_published_before_its_approval_is_requested(
     fields = {"spec": a_graph(tools=(weather.id,)), "tools": (weather,)}
     async with playing([CallTool(weather.id, {"city": "Rome"}), WriteMessage("hello")]) as executor:
         run = Run(executor, permissions=permissions, **fields)
-        request = await run.first(PermissionRequest)
+        request = await run.first(events.PermissionRequest)
         await run.control.approvals.decide(request.request_id, Decision(decision))
         assert await run.outcome() is None
 
-    kinds: list[type[ControlEvent | Any]] = [type(event) for event in run.published]
-    assert kinds.index(ToolCallStart) < kinds.index(PermissionRequest) < kinds.index(ToolCallResult)
-    (result,) = run.of(ToolCallResult)
+    kinds: list[type[events.ControlEvent | Any]] = [type(event) for event in run.published]
+    assert (
+        kinds.index(events.ToolCallStart)
+        < kinds.index(events.PermissionRequest)
+        < kinds.index(events.ToolCallResult)
+    )
+    (result,) = run.of(events.ToolCallResult)
     assert result.is_error is (decision == "deny")
     assert result.result == ({"summary": "sunny"} if decision == "allow" else {"error": "policy_denied"})
-    assert run.of(MeterReport)[0].tool_failures == (decision == "deny")
+    assert run.of(events.MeterReport)[0].tool_failures == (decision == "deny")
 
 
 @pytest.mark.parametrize(

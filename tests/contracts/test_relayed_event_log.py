@@ -117,11 +117,7 @@ async def test_a_later_attempt_fences_the_earlier_writer(relay_url: str) -> None
             with pytest.raises(WriterFenced):
                 await slow.append(run, a_word("three"))
         await slow.delete(run)
-        expected = [
-            AnyTime(1, a_word("one")),
-            AnyTime(AFTER + 1, a_word("two")),
-            AnyTime(AFTER + 2, DONE),
-        ]
+        expected = [AnyTime(1, a_word("one")), AnyTime(AFTER + 1, a_word("two")), AnyTime(AFTER + 2, DONE)]
         assert await read_all(slow, run) == list(await slow.read(run)) == expected
 
 

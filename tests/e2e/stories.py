@@ -197,6 +197,8 @@ def the_settings(
         "RUNTALLY_IDLE_PROCESSES": 0,
         # Each connection costs some 10 ms of CPU, and prepares statements of its own.
         "DATABASE_POOL_SIZE": 2,
+        # A story sends its requests as fast as the machine can.
+        "RUNTALLY_MAX_WRITES_PER_SECOND": 10_000,
         **settings,
     }
     return Settings.load(_env_file=None, **values)

@@ -178,4 +178,9 @@ async def test_a_killed_server_charges_a_title_once_and_asks_for_no_other(migrat
             path = f"/v1/runs/{run['runId']}/receipts"
             found = await until_shown(http, path, lambda found: len(found["items"]) > 0)
             assert await title(http) == QUESTION
+            await until_shown(http, f"/v1/runs/{run['runId']}", lambda run: run["endedAt"] is not None)
+            (kept,) = titling((await http.get("/v1/runs")).json())
+            (await http.delete("/v1/sessions/chat-1")).raise_for_status()
+            (deleted,) = titling((await http.get("/v1/runs")).json())
     assert (len(found["items"]), len(asked)) == (1, 1)
+    assert (kept["contentsDeletedAt"], deleted["contentsDeletedAt"] is None) == (None, False)

@@ -5,7 +5,7 @@ import json
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -191,13 +191,65 @@ async def test_the_bill_of_several_processes_equals_the_wire_and_others_open_not
     assert not directory.exists()
 
 
-async def test_nothing_is_left_of_a_command_that_was_killed(migrated_path: Path) -> None:
-    async with Simulator(echo) as simulator, a_command(migrated_path, simulator, 2) as command:
+@pytest.fixture
+def heard_hangups() -> Iterator[None]:
+    """Where the tests themselves run under `nohup`, what they start would ignore them."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heard_hangups")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+async def test_nothing_is_left_of_a_command_that_was_killed_or_whose_terminal_was_closed(
+    migrated_path: Path, number: signal.Signals
+) -> None:
+    directory = migrated_path / "t"
+    directory.mkdir()
+    async with (
+        Simulator(echo) as simulator,
+        a_command(migrated_path, simulator, 2, TMPDIR=str(directory)) as command,
+    ):
         family = command.process.children(recursive=True)
-        command.process.kill()
-        await until_gone(family)
+        shared = list(directory.glob("runtally-*"))
+        command.process.send_signal(number)
+        await until_gone([command.process, *family])
 
     assert len(family) > 4
+    assert len(shared) == 1
+    assert not list(directory.glob("runtally-*"))
+
+
+async def test_a_signal_in_the_first_moments_leaves_nothing(tmp_path: Path) -> None:
+    """Making the database takes longer than what happens then."""
+    directory = tmp_path / "t"
+    directory.mkdir()
+    started = await started_in(tmp_path, TMPDIR=str(directory))
+    await until(lambda: any(directory.glob("runtally-*")))
+    started.terminate()
+    _, log = await started.communicate()
+
+    assert (started.returncode, list(directory.glob("runtally-*"))) == (0, [])
+    assert json.loads(log.splitlines()[-1])["event"] == "server.stopped_before_start"
+
+
+async def test_that_no_temporary_file_can_be_written_is_explained(tmp_path: Path) -> None:
+    started = await started_in(tmp_path, "sh", "-c", 'ulimit -f 0; exec "$0" "$@"')
+    _, log = await started.communicate()
+
+    assert started.returncode == 1
+    assert b"another one in TMPDIR" in log
+    assert b"Traceback" not in log
+
+
+async def started_in(directory: Path, *within: str, **settings: str) -> asyncio.subprocess.Process:
+    """The command, without a database."""
+    return await asyncio.create_subprocess_exec(
+        *(*within, sys.executable, "-m", "app", "serve", "--port", "0", "--processes", "3"),
+        cwd=ROOT,
+        env=an_environment(directory, "http://127.0.0.1:9", **settings),
+        stderr=asyncio.subprocess.PIPE,
+    )
 
 
 async def test_a_next_turn_is_executed_where_its_agent_is_parked_wherever_it_is_posted(
@@ -231,13 +283,7 @@ async def test_a_next_turn_is_executed_where_its_agent_is_parked_wherever_it_is_
 
 
 async def test_what_prevents_the_start_is_reported_once_and_ends_the_command(migrated_path: Path) -> None:
-    environment = an_environment(migrated_path, "http://127.0.0.1:9", RUNTALLY_DEFAULT_MODEL="no-such-model")
-    started = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "app", "serve", "--port", "0", "--processes", "3"),
-        cwd=ROOT,
-        env=environment,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    started = await started_in(migrated_path, RUNTALLY_DEFAULT_MODEL="no-such-model")
     _, log = await started.communicate()
 
     assert started.returncode == 1

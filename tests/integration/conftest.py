@@ -1,6 +1,6 @@
 """Servers of tests; one is shared by tests that start no run and change nothing but accounts of their own."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from itertools import count
@@ -22,6 +22,7 @@ from tests.conftest import TEMPLATE, a_database, keep_open
 from tests.e2e.stories import World, a_client, a_world
 from tests.factories import an_account
 from tests.integration.chain_books import Books, a_copy, write_books
+from tests.integration.object_storage import LoopbackS3, loopback_s3
 from tests.integration.run_service import Core, OpenCore, a_core, answers
 from tests.integration.schedule_server import OpenServer, ScheduleServer, a_schedule_server
 from tests.scripted import Script
@@ -107,3 +108,12 @@ async def schemas() -> AsyncIterator[SchemaChecker]:
     """What checks the schemas of tools."""
     async with SchemaChecker(workers=1, check_s=1) as checker:
         yield checker
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackS3]:
+    """An object storage, to which the environment leads."""
+    with loopback_s3() as s3:
+        for name, value in s3.environment.items():
+            monkeypatch.setenv(name, value)
+        yield s3

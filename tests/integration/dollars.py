@@ -45,10 +45,7 @@ KINDS = {
     "compaction and advisor": ("compaction", "message", "advisor_message"),
     "fallback": ("message", "fallback_message"),
 }
-TOOLS = {
-    "none": {},
-    "searches and fetches": {"web_search_requests": 3, "web_fetch_requests": 7},
-}
+TOOLS = {"none": {}, "searches and fetches": {"web_search_requests": 3, "web_fetch_requests": 7}}
 SEARCH = Decimal("0.01")
 
 OWN = TokenCounts(70_001, 1_301, cache_read=17, cache_write_5m=19, cache_write_1h=23)

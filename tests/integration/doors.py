@@ -7,13 +7,7 @@ from uuid import uuid4
 import httpx
 
 from tests.e2e.agents import MESSAGES
-from tests.integration.mcp_messages import (
-    WITH_TASKS,
-    a_call,
-    beginning,
-    in_session,
-    modern,
-)
+from tests.integration.mcp_messages import WITH_TASKS, a_call, beginning, in_session, modern
 
 Door: TypeAlias = Callable[[httpx.AsyncClient, str, str], Awaitable[httpx.Response]]
 """By a client, the name of a graph of `messages`, and a text."""

@@ -118,10 +118,7 @@ async def gateway_to(url: str, simulator: Simulator | None = None) -> AsyncItera
 
 @asynccontextmanager
 async def the_seam(responder: Responder, **options: Any) -> AsyncIterator[Seam]:
-    async with (
-        Simulator(responder, **options) as simulator,
-        gateway_to(simulator.url, simulator) as seam,
-    ):
+    async with Simulator(responder, **options) as simulator, gateway_to(simulator.url, simulator) as seam:
         yield seam
 
 

@@ -311,12 +311,7 @@ def _a_drain(
 
 
 def _a_recovery(
-    database: Database,
-    process: Process,
-    starter: RunStarter,
-    *,
-    dispatcher: Dispatcher,
-    peers: Peers | None,
+    database: Database, process: Process, starter: RunStarter, *, dispatcher: Dispatcher, peers: Peers | None
 ) -> tuple[Heartbeat, RunRecovery]:
     heartbeat = Heartbeat(
         database,

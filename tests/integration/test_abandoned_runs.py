@@ -32,8 +32,7 @@ async def a_turn(database: Database, key: KeyRecord, name: str, message_id: str 
 
 
 async def test_only_a_chats_run_is_abandoned_and_only_for_a_later_message_that_waits(
-    database: Database,
-    key: KeyRecord,
+    database: Database, key: KeyRecord
 ) -> None:
     turns = {
         "left/1": "m1",

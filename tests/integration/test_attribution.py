@@ -20,8 +20,8 @@ from app.usage.records import Attribution
 from tests.batches import a_line, created, ended
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import a_fact
-from tests.integration.mcp_messages import a_call
 from tests.integration.statements import execute, until
+from tests.integration.test_key_labels import GRAPH, ways
 
 SECOND = ("ann", {"team": "search", "env": "prod"})
 LABELS: tuple[tuple[str | None, dict[str, str] | None], ...] = (
@@ -140,14 +140,9 @@ async def test_a_run_and_its_receipts_keep_what_its_request_says(world_of: World
 
 
 TOO_MUCH: list[dict[str, Any]] = [
-    {"endUser": ""},
-    {"endUser": "x" * 129},
-    {"endUser": "line\n"},
-    {"tags": {f"t{number}": "v" for number in range(11)}},
-    {"tags": {"a b": "v"}},
-    {"tags": {"team": ""}},
-    {"metadata": {"k": "x" * 513}},
-    {"metadata": {"k": 7}},
+    *({"endUser": ""}, {"endUser": "x" * 129}, {"endUser": "line\n"}),
+    *({"tags": {f"t{number}": "v" for number in range(11)}}, {"tags": {"a b": "v"}}, {"tags": {"team": ""}}),
+    *({"metadata": {"k": "x" * 513}}, {"metadata": {"k": 7}}),
 ]
 
 
@@ -160,56 +155,28 @@ async def test_labels_are_bounded(world_of: WorldOf) -> None:
 
 async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
     world = await world_of(lambda _: Reply((Text("hi"),)))
-    graph = "messages:assistant"
-    user = {"id": "u", "role": "user"}
+    paths = [*ways({}), "schedule", "batch"]
+    names = {path: f"way-{number}" for number, path in enumerate(paths)}
 
-    def labels(name: str) -> dict[str, Any]:
-        return {"endUser": name, "tags": {"way": name}, "metadata": {"way": name}}
+    def labels(path: str) -> dict[str, Any]:
+        return {"endUser": names[path], "tags": {"way": names[path]}, "metadata": {"way": names[path]}}
 
-    def a_run(name: str) -> dict[str, Any]:
-        return a_request() | labels(name) | {"graphId": graph}
-
-    chat = {"id": "c", "messages": [{**user, "parts": [{"type": "text", "text": "hi"}]}], **labels("ai-sdk")}
-
-    def named(way: str) -> dict[str, Any]:
-        return {("user" if name == "endUser" else name): value for name, value in labels(way).items()}
-
-    completion = {"model": graph, "messages": [{"role": "user", "content": "hi"}], **named("openai")}
-    options = {"runtally": labels("ag-ui")}
-    meta = {f"runtally/{name}": value for name, value in labels("mcp").items()}
-    thread = {
-        "threadId": "t",
-        "runId": "r",
-        "messages": [{**user, "content": "hi"}],
-        "forwardedProps": options,
-    }
     async with await a_tenant(world, "acme") as client:
-        for path, body in {
-            "/v1/runs/stream": a_run("stream"),
-            f"/v1/ai-sdk/{graph}/chat": chat,
-            f"/v1/ag-ui/{graph}": thread,
-            "/openai/v1/chat/completions": completion,
-            "/mcp": a_call("messages__assistant", "hi", _meta=meta),
-            "/openai/v1/responses": {"model": graph, "input": "hi", **named("responses")},
-            "/v1/generate/text": {"prompt": "hi", **labels("generate")},
-        }.items():
-            (await client.post(path, json=body)).raise_for_status()
-        schedule = {"cron": "0 0 1 1 *", "run": a_run("schedule")}
-        path = (await client.post("/v1/schedules", json=schedule)).raise_for_status().headers["location"]
-        (await client.post(f"{path}/trigger")).raise_for_status()
-        line = a_line("1", "hi", graph=graph, **labels("batch"))
-        await ended(client, await created(client, [line]))
-
-        ways = {"stream", "ai-sdk", "ag-ui", "openai", "responses", "mcp", "generate", "schedule", "batch"}
+        for path in ways({}):
+            (await client.post(path, json=ways(labels(path))[path])).raise_for_status()
+        schedule = {"cron": "0 0 1 1 *", "run": a_request() | labels("schedule") | {"graphId": GRAPH}}
+        location = (await client.post("/v1/schedules", json=schedule)).raise_for_status().headers["location"]
+        (await client.post(f"{location}/trigger")).raise_for_status()
+        await ended(client, await created(client, [a_line("1", "hi", graph=GRAPH, **labels("batch"))]))
 
         async def all_are_charged() -> bool:
             found = (await client.get("/v1/receipts")).raise_for_status().json()["items"]
             assert all(each["tags"] == {"way": each["endUser"]} for each in found)
-            return {each["endUser"] for each in found} == ways
+            return {each["endUser"] for each in found} == set(names.values())
 
         await until(all_are_charged)
-        assert await groups(client, groupBy="tag:way", top=10) == dict.fromkeys(ways, 1)
+        assert await groups(client, groupBy="tag:way", top=10) == dict.fromkeys(names.values(), 1)
         runs = (await client.get("/v1/runs")).raise_for_status().json()["items"]
-    assert {each["endUser"] for each in runs} >= ways - {"generate"}
+    assert {each["endUser"] for each in runs} >= set(names.values()) - {names["/v1/generate/text"]}
     for each in runs:
         assert each["metadata"] == {"way": each["endUser"]}

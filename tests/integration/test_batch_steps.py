@@ -171,9 +171,7 @@ async def test_no_more_runs_than_wanted_are_active_and_a_claim_is_respected(
         assert not is_made
 
 
-async def test_items_that_a_process_marked_before_it_died_are_started(
-    open_batches: OpenBatches,
-) -> None:
+async def test_items_that_a_process_marked_before_it_died_are_started(open_batches: OpenBatches) -> None:
     async with open_batches() as server:
         batch = await server.create(3)
         await claimed_and_marked(server, [1, 2])
@@ -218,9 +216,7 @@ async def test_a_process_that_stood_still_decides_nothing_any_more(open_batches:
         assert (found.pending, found.started) == (1, 2)
 
 
-async def test_items_that_had_no_run_when_the_batch_was_cancelled_get_none(
-    open_batches: OpenBatches,
-) -> None:
+async def test_items_that_had_no_run_when_the_batch_was_cancelled_get_none(open_batches: OpenBatches) -> None:
     async with open_batches() as server:
         batch = await server.create(4)
         await claimed_and_marked(server, [1])

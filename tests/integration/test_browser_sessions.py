@@ -3,7 +3,6 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import text
 
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions, SessionEnded
@@ -13,7 +12,7 @@ from app.requests.principal import SCOPES
 from app.simulator.script import in_turn
 from tests.e2e.stories import KEY, World, WorldOf, a_request
 from tests.integration.conftest import in_shared_world
-from tests.integration.statements import execute
+from tests.integration.statements import execute, rows, scalar
 from tests.patience import PATIENCE_S
 
 FRIEND = "https://chat.example.org"
@@ -151,10 +150,7 @@ async def test_a_sibling_host_cannot_plant_a_session_behind_a_proxy_that_hides_h
 @in_shared_world
 async def test_the_host_cookie_takes_precedence_over_a_planted_one(world: World) -> None:
     _, other = await world.services.accounts.create_key("attacker", ["runs:read"])
-    async with (
-        a_browser(world) as attacker,
-        a_browser(world, Origin="https://chat.example.org") as victim,
-    ):
+    async with a_browser(world) as attacker, a_browser(world, Origin="https://chat.example.org") as victim:
         planted = await attacker.post(SESSION, json={"apiKey": other})
         own = await world.services.browser_sessions.open(KEY)
         cookies = f"{planted.headers['set-cookie'].partition(';')[0]}; __Host-runtally_session={own.token}"
@@ -291,9 +287,7 @@ async def test_an_expired_session_is_rejected_and_deleted(database: Database) ->
     with pytest.raises(SessionEnded):
         await sessions.authenticate(opened.token)
     await sessions.open(secret)
-    async with database.snapshot() as reader:
-        left = (await reader.execute(text("SELECT expires_at - created_at FROM browser_sessions"))).scalars()
-        assert left.all() == [timedelta(days=7)]
+    assert await scalar(database, "SELECT expires_at - created_at FROM browser_sessions") == timedelta(days=7)
 
 
 async def test_session_tokens_are_stored_as_hashes(database: Database) -> None:
@@ -301,9 +295,7 @@ async def test_session_tokens_are_stored_as_hashes(database: Database) -> None:
     _, secret = await accounts.create_key("acme", ["runs:read"])
     opened = await BrowserSessions(database, accounts).open(secret)
 
-    async with database.snapshot() as reader:
-        rows = await reader.execute(text("SELECT browser_sessions::text, token_hash FROM browser_sessions"))
-        ((shown, kept),) = rows.all()
+    ((shown, kept),) = await rows(database, "SELECT browser_sessions::text, token_hash FROM browser_sessions")
 
     assert opened.token not in shown
     assert opened.token.encode() not in kept

@@ -128,10 +128,7 @@ async def test_each_value_of_a_scope_has_the_limit_by_itself(
         theirs = await a_row(database, second, "theirs")
         other: dict[str, Any] = {"key": second}
     else:
-        columns: dict[str, dict[str, Any]] = {
-            "graph": {"graph": OTHER_GRAPH},
-            "endUser": {"end_user": "bob"},
-        }
+        columns: dict[str, dict[str, Any]] = {"graph": {"graph": OTHER_GRAPH}, "endUser": {"end_user": "bob"}}
         theirs = await account.run("theirs", **columns.get(scope, {"tags": '{"team": "sales"}'}))
         other = OF_ANOTHER.get(scope, {})
 

@@ -228,9 +228,7 @@ CASES = [
     case("an entry is inserted", insert_link, rf"position {ENTRIES} .*not as root 1 signed it"),
     case(
         "a receipt is inserted past the chain",
-        sql(
-            f"UPDATE credit_ledger SET receipt_id = gen_random_uuid() WHERE id IN {entry_at('= 7')}",
-        ),
+        sql(f"UPDATE credit_ledger SET receipt_id = gen_random_uuid() WHERE id IN {entry_at('= 7')}"),
         r"account \S+, receipt \S+: is in no chain",
     ),
     case(
@@ -269,11 +267,7 @@ CASES = [
     case(
         "an adjustment is removed", removed(f"= {ENTRIES}"), f"positions {ENTRIES} to {ENTRIES} are missing"
     ),
-    case(
-        "an account is removed",
-        removed("> 0"),
-        f"positions 1 to {SEALED}, which are sealed, are missing",
-    ),
+    case("an account is removed", removed("> 0"), f"positions 1 to {SEALED}, which are sealed, are missing"),
     case(
         "an account is removed everywhere",
         sql(
@@ -314,16 +308,8 @@ CASES = [
         "leaf of root 1, which is missing: is in no chain",
     ),
     case(
-        "the oldest root is removed",
-        sql("DELETE FROM chain_roots WHERE number = 1"),
-        "root 2: root 1 should be here",
-    ),
-    case(
         "the oldest root is removed with its leaves",
-        sql(
-            "DELETE FROM chain_leaves WHERE root_number = 1",
-            "DELETE FROM chain_roots WHERE number = 1",
-        ),
+        sql("DELETE FROM chain_leaves WHERE root_number = 1", "DELETE FROM chain_roots WHERE number = 1"),
         "root 2: root 1 should be here",
     ),
     case(

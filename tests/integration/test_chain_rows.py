@@ -72,8 +72,7 @@ async def test_a_change_of_any_column_is_found_and_named(
             where = f"id = (SELECT receipt_id FROM credit_ledger WHERE id = ({found}))"
             where = where if table is charge_receipts else f"id = ({found})"
             await connection.execute(
-                f"UPDATE {table.name} SET {column.name} = {_another_value(column)} WHERE {where}",
-                position,
+                f"UPDATE {table.name} SET {column.name} = {_another_value(column)} WHERE {where}", position
             )
 
     findings = (await chain_books.verified(database_url, key)).findings

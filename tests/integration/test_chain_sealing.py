@@ -22,16 +22,9 @@ from app.billing.receipts.journal import Journal
 from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database
 from tests.factories import a_budget, a_fact, an_account
-from tests.integration.chain_books import (
-    a_sealer,
-    attacker,
-    checked,
-    exported,
-    grant,
-    rechain,
-    verified,
-)
+from tests.integration import chain_books
 from tests.integration.receipt_queues import delivered_queue
+from tests.integration.statements import rows
 from tests.patience import PATIENCE_S
 
 DAY = timedelta(days=1)
@@ -46,28 +39,28 @@ async def test_a_chain_that_is_computed_again_before_it_is_sealed_is_found_by_ev
     database: Database, database_url: str, key: SealingKey, tmp_path: Path
 ) -> None:
     owner, other = await an_account(database), await an_account(database, "globex")
-    sealer = a_sealer(database, key, tmp_path)
-    await grant(database, owner, 3)
+    sealer = chain_books.a_sealer(database, key, tmp_path)
+    await chain_books.grant(database, owner, 3)
     assert (await sealer.seal()) is not None
-    await grant(database, owner, 3)
+    await chain_books.grant(database, owner, 3)
     assert await sealer.watch() == set()
 
-    async with attacker(database_url) as connection:
+    async with chain_books.attacker(database_url) as connection:
         await connection.execute("DELETE FROM chain_links WHERE position = 5")
         await connection.execute(
             "DELETE FROM credit_ledger WHERE id NOT IN (SELECT entry_id FROM chain_links)"
         )
         await connection.execute("UPDATE credit_accounts SET granted = 50")
-        await rechain(connection, owner.account_id)
-    await grant(database, owner)
-    await grant(database, other)
+        await chain_books.rechain(connection, owner.account_id)
+    await chain_books.grant(database, owner)
+    await chain_books.grant(database, other)
 
     assert (await verify(database, key.public_keys)).findings == ()
     # Found by this server, and by one that starts with its data directory.
-    for server in (sealer, a_sealer(database, key, tmp_path)):
+    for server in (sealer, chain_books.a_sealer(database, key, tmp_path)):
         assert await server.watch() == {owner.account_id}
         assert server.state == "rewritten"
-    restarted = a_sealer(database, key, tmp_path)
+    restarted = chain_books.a_sealer(database, key, tmp_path)
     found = await verify(database, key.public_keys, remembered=restarted._witness.heads)
     assert [each for each in found.findings if "position 6: not as a server remembers it" in each]
     # What was rewritten is not sealed, other accounts are.
@@ -83,18 +76,20 @@ async def test_a_chain_that_contradicts_its_root_is_not_sealed_again(
     database: Database, database_url: str, key: SealingKey, tmp_path: Path, planted: str
 ) -> None:
     owner = await an_account(database)
-    await grant(database, owner, 3)
-    assert (await a_sealer(database, key, tmp_path).seal()) is not None
-    async with attacker(database_url) as connection:
+    await chain_books.grant(database, owner, 3)
+    assert (await chain_books.a_sealer(database, key, tmp_path).seal()) is not None
+    async with chain_books.attacker(database_url) as connection:
         await connection.execute(f"UPDATE chain_links SET content = {planted}")  # noqa: S608 - constants
-        await rechain(connection, owner.account_id)
-    await grant(database, owner)
+        await chain_books.rechain(connection, owner.account_id)
+    await chain_books.grant(database, owner)
 
     # A server that remembers nothing.
-    assert await a_sealer(database, key, tmp_path / "elsewhere").seal() is None
+    assert await chain_books.a_sealer(database, key, tmp_path / "elsewhere").seal() is None
 
     assert [
-        each for each in (await verified(database_url, key)).findings if "not as root 1 signed it" in each
+        each
+        for each in (await chain_books.verified(database_url, key)).findings
+        if "not as root 1 signed it" in each
     ]
 
 
@@ -103,19 +98,19 @@ async def test_roots_that_were_noted_before_cannot_be_taken_back_or_replaced(
 ) -> None:
     owner = await an_account(database)
     for _ in range(2):
-        await grant(database, owner)
-        assert (await a_sealer(database, key, tmp_path).seal()) is not None
-    earlier = await exported(database_url, owner.account_id)
-    async with attacker(database_url) as connection:
+        await chain_books.grant(database, owner)
+        assert (await chain_books.a_sealer(database, key, tmp_path).seal()) is not None
+    earlier = await chain_books.exported(database_url, owner.account_id)
+    async with chain_books.attacker(database_url) as connection:
         await connection.execute("DELETE FROM chain_leaves WHERE root_number = 2")
         await connection.execute("DELETE FROM chain_roots WHERE number = 2")
         await connection.execute("DELETE FROM chain_links WHERE position = 2")
 
-    removed = checked(await exported(database_url, owner.account_id), key, earlier)
+    removed = chain_books.checked(await chain_books.exported(database_url, owner.account_id), key, earlier)
     # Whoever has the private key, too, makes another root.
-    await grant(database, owner)
-    assert (await a_sealer(database, key, tmp_path / "elsewhere").seal()) is not None
-    replaced = checked(await exported(database_url, owner.account_id), key, earlier)
+    await chain_books.grant(database, owner)
+    assert (await chain_books.a_sealer(database, key, tmp_path / "elsewhere").seal()) is not None
+    replaced = chain_books.checked(await chain_books.exported(database_url, owner.account_id), key, earlier)
 
     assert "root 2: is missing" in removed
     assert "root 2: is another than the one that was noted before" in replaced
@@ -125,16 +120,16 @@ async def test_a_root_of_before_a_rotation_is_verified_with_the_public_key_of_be
     database: Database, database_url: str, key: SealingKey, tmp_path: Path
 ) -> None:
     owner = await an_account(database)
-    await grant(database, owner)
-    assert (await a_sealer(database, key, tmp_path).seal()) is not None
+    await chain_books.grant(database, owner)
+    assert (await chain_books.a_sealer(database, key, tmp_path).seal()) is not None
 
     SealingKey.rotate(tmp_path / "sealing.pem")
     rotated = SealingKey.read(tmp_path / "sealing.pem")
-    await grant(database, owner)
-    assert (await a_sealer(database, rotated, tmp_path).seal()) is not None
+    await chain_books.grant(database, owner)
+    assert (await chain_books.a_sealer(database, rotated, tmp_path).seal()) is not None
 
-    assert (await verified(database_url, rotated)).findings == ()
-    assert (await verified(database_url, key)).findings == (
+    assert (await chain_books.verified(database_url, rotated)).findings == ()
+    assert (await chain_books.verified(database_url, key)).findings == (
         "root 2: its signature is not that of a trusted key",
     )
     assert list(rotated.public_keys) == [rotated.id, key.id]
@@ -144,12 +139,12 @@ async def test_without_a_key_chains_grow_without_roots(
     database: Database, database_url: str, key: SealingKey, tmp_path: Path
 ) -> None:
     owner = await an_account(database)
-    await grant(database, owner)
-    sealer = a_sealer(database, None, tmp_path)
+    await chain_books.grant(database, owner)
+    sealer = chain_books.a_sealer(database, None, tmp_path)
 
     assert await sealer.step() is None
     assert sealer.state == "unsigned"
-    found = await verified(database_url, key)
+    found = await chain_books.verified(database_url, key)
     assert found.findings == ()
     assert found.summary[0] == "no roots"
 
@@ -158,45 +153,45 @@ async def test_roots_are_made_at_intervals_whatever_the_clock_does(
     database: Database, database_url: str, key: SealingKey, tmp_path: Path
 ) -> None:
     owner = await an_account(database)
-    sealer = a_sealer(database, key, tmp_path, every=DAY)
-    await grant(database, owner)
+    sealer = chain_books.a_sealer(database, key, tmp_path, every=DAY)
+    await chain_books.grant(database, owner)
     assert await sealer.step() is not None
-    await grant(database, owner)
+    await chain_books.grant(database, owner)
     assert await sealer.step() is None
 
     for moved in (DAY, -365 * DAY):
-        async with attacker(database_url) as connection:
+        async with chain_books.attacker(database_url) as connection:
             await connection.execute("UPDATE chain_roots SET made_at = now() - $1::interval", moved)
         assert await sealer.step() is not None
         assert await sealer.step() is None
         # Nothing has changed since that root.
         assert await sealer.seal() is None
-        await grant(database, owner)
+        await chain_books.grant(database, owner)
 
 
 async def test_servers_that_seal_at_once_make_one_root(
     database: Database, database_url: str, key: SealingKey, tmp_path: Path
 ) -> None:
-    await grant(database, await an_account(database))
-    sealers = [a_sealer(database, key, tmp_path / name, every=DAY) for name in "abcd"]
+    await chain_books.grant(database, await an_account(database))
+    sealers = [chain_books.a_sealer(database, key, tmp_path / name, every=DAY) for name in "abcd"]
     for name in "abcd":
         (tmp_path / name).mkdir()
 
     made = await asyncio.gather(*(sealer.step() for sealer in sealers))
 
     assert [root.number for root in made if root is not None] == [1]
-    assert (await verified(database_url, key)).findings == ()
+    assert (await chain_books.verified(database_url, key)).findings == ()
 
 
 async def test_a_server_waits_while_another_makes_a_root(
     database: Database, key: SealingKey, tmp_path: Path
 ) -> None:
-    await grant(database, await an_account(database))
+    await chain_books.grant(database, await an_account(database))
     waiting = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
 
     async with asyncio.timeout(PATIENCE_S), database.transaction() as other:
         await lock_sealing(other)
-        sealing = asyncio.create_task(a_sealer(database, key, tmp_path).step())
+        sealing = asyncio.create_task(chain_books.a_sealer(database, key, tmp_path).step())
         while not (await other.execute(waiting)).scalar_one():
             await asyncio.sleep(0.01)
 
@@ -242,13 +237,12 @@ async def test_writers_at_once_and_recovered_journals_leave_one_chain_for_each_a
         for number, fact in enumerate(facts):
             rng.choice(servers).record(fact)
             if number % 7 == 0:
-                await a_sealer(database, key, tmp_path).seal()
+                await chain_books.a_sealer(database, key, tmp_path).seal()
         await asyncio.gather(*changes)
         for server, owner in product(servers, owners):
             server.recover()
             await server.flush(a_fact(owner).run, within_s=PATIENCE_S)
 
-    assert (await verified(database_url, key)).findings == ()
-    async with database.snapshot() as reader:
-        links = await reader.execute(text("SELECT count(*) FROM chain_links GROUP BY account_id"))
-        assert set(links.scalars()) == {61 + 3 * 10}
+    assert (await chain_books.verified(database_url, key)).findings == ()
+    links = await rows(database, "SELECT count(*) AS number FROM chain_links GROUP BY account_id")
+    assert {row.number for row in links} == {61 + 3 * 10}

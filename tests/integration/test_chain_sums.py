@@ -11,13 +11,7 @@ import pytest
 from app.billing.chain.sums.comparison import MOST_ROLLUPS, ROWS_PER_SLICE, wrong_sums
 from app.platform.db import Database
 from tests.factories import a_fact, an_account, an_open_database
-from tests.integration.chain_books import (
-    DAYS,
-    MESSAGES,
-    Books,
-    attacker,
-    verified,
-)
+from tests.integration.chain_books import DAYS, MESSAGES, Books, attacker, verified
 from tests.integration.receipt_queues import delivered_queue
 from tests.patience import PATIENCE_S
 
@@ -63,64 +57,51 @@ def account_set(assignment: str) -> str:
     return f"UPDATE credit_accounts SET {assignment} WHERE account_id = $1"
 
 
+def month_set(value: str) -> str:
+    return account_set(f"spent_by_month = {value}")
+
+
 def rollup_set(assignment: str) -> str:
     return f"UPDATE usage_rollups SET {assignment} {OF_THE_SECOND_DAY}"
+
+
+def differs(name: str, recorded: object, recomputed: object = r"\d+") -> str:
+    return f"{name} is recorded as {recorded} and recomputed as {recomputed}"
+
+
+BY_MONTH, BALANCE = "its spent_by_month", "its balance:"
 
 
 @pytest.mark.parametrize(
     ("statement", "found"),
     [
-        (account_set("granted = 5"), "its balance: granted is recorded as 5 and recomputed as 30000000"),
+        (account_set("granted = 5"), differs(f"{BALANCE} granted", 5, 30000000)),
+        (account_set("adjusted = adjusted + 5"), differs(f"{BALANCE} adjusted", -10, -15)),
+        (account_set("spent = 0"), differs(f"{BALANCE} spent", 0)),
+        (account_set("reserved = -1"), differs(f"{BALANCE} reserved", -1, 0)),
+        (month_set("jsonb_set(spent_by_month, '{2026-11}', '7')"), differs(f"{BY_MONTH}: 2026-11", 7)),
+        (month_set("spent_by_month || '{\"2026-10\": 0}'"), differs(f"{BY_MONTH}: 2026-10", 0, "nothing")),
+        (month_set("'{}'"), differs(f"{BY_MONTH}: 2026-11", "nothing")),
         (
-            account_set("adjusted = adjusted + 5"),
-            "its balance: adjusted is recorded as -10 and recomputed as -15",
+            month_set("jsonb_build_object('2026-11', spent_by_month ->> '2026-11')"),
+            differs(f"{BY_MONTH}: 2026-11", r"(\d+)", r"\1"),
         ),
-        (account_set("spent = 0"), r"its balance: spent is recorded as 0 and recomputed as \d+"),
-        (account_set("reserved = -1"), "its balance: reserved is recorded as -1 and recomputed as 0"),
+        (month_set("'[]'"), differs(BY_MONTH, r"\[\]", r"2026-11 \d+")),
         (
-            account_set("spent_by_month = jsonb_set(spent_by_month, '{2026-11}', '7')"),
-            r"its spent_by_month: 2026-11 is recorded as 7 and recomputed as \d+",
-        ),
-        (
-            account_set("spent_by_month = spent_by_month || '{\"2026-10\": 0}'"),
-            "its spent_by_month: 2026-10 is recorded as 0 and recomputed as nothing",
-        ),
-        (
-            account_set("spent_by_month = '{}'"),
-            r"its spent_by_month: 2026-11 is recorded as nothing and recomputed as \d+",
-        ),
-        (
-            account_set("spent_by_month = jsonb_build_object('2026-11', spent_by_month ->> '2026-11')"),
-            r"its spent_by_month: 2026-11 is recorded as (\d+) and recomputed as \1",
-        ),
-        (
-            account_set("spent_by_month = '[]'"),
-            r"its spent_by_month is recorded as \[\] and recomputed as 2026-11 \d+",
-        ),
-        (
-            account_set("spent_by_month = ('{\"2026-11\": 1' || repeat('0', 5000) || '}')::jsonb"),
-            r"its spent_by_month: 2026-11 is recorded as 10+ and recomputed as \d+",
+            month_set("('{\"2026-11\": 1' || repeat('0', 5000) || '}')::jsonb"),
+            differs(f"{BY_MONTH}: 2026-11", "10+"),
         ),
         (
             "DELETE FROM credit_accounts WHERE account_id = $1",
             r"its row of credit_accounts is missing; recomputed: granted 30000000, adjusted -15, .*",
         ),
-        (
-            rollup_set("receipts = receipts + 1"),
-            f"{ROLLUP}: receipts is recorded as {RECEIPTS + 1} and recomputed as {RECEIPTS}",
-        ),
+        (rollup_set("receipts = receipts + 1"), differs(f"{ROLLUP}: receipts", RECEIPTS + 1, RECEIPTS)),
         (
             rollup_set("cost_usd = cost_usd - 0.0000000001"),
-            rf"{ROLLUP}: cost_usd is recorded as \d+\.\d+ and recomputed as \d+\.\d+",
+            differs(f"{ROLLUP}: cost_usd", r"\d+\.\d+", r"\d+\.\d+"),
         ),
-        (
-            rollup_set("charged_credits = 1"),
-            rf"{ROLLUP}: charged_credits is recorded as 1 and recomputed as \d+",
-        ),
-        (
-            rollup_set("cache_miss_usd = 'NaN'"),
-            rf"{ROLLUP}: cache_miss_usd is recorded as NaN and recomputed as 0[.]0+",
-        ),
+        (rollup_set("charged_credits = 1"), differs(f"{ROLLUP}: charged_credits", 1)),
+        (rollup_set("cache_miss_usd = 'NaN'"), differs(f"{ROLLUP}: cache_miss_usd", "NaN", "0[.]0+")),
         (
             f"DELETE FROM usage_rollups {OF_THE_SECOND_DAY}",
             rf"{ROLLUP} is missing; recomputed: receipts {RECEIPTS}, input_tokens \d+, .*",

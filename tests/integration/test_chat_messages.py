@@ -1,10 +1,9 @@
 """Messages of chats: which are known and have answers, and which runs wait for calls of their clients."""
 
 from itertools import islice
-from typing import Any
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import text
 
 from app.auth.records import KeyRecord
 from app.conversations.branching.placement import KnownMessages
@@ -27,12 +26,11 @@ from tests.factories import an_account
 from tests.integration.conversations import KEY, a_turn, conversations_over
 from tests.integration.run_process import GRAPH, Executing
 from tests.integration.run_service import RETRIED, OpenCore, caller_of
-from tests.integration.statements import execute
+from tests.integration.statements import execute, noted
 
 
 async def test_a_message_without_its_answer_is_unshown_once_the_model_has_answered_it(
-    database: Database,
-    key: KeyRecord,
+    database: Database, key: KeyRecord
 ) -> None:
     conversation = await a_turn(database, key, "r1")
     posted, runs = ["r1/user", "new"], {"r1/user": RunId("r1")}
@@ -73,17 +71,14 @@ _INSERT = text(
 
 @pytest.mark.parametrize(("answered", "queries"), [(0, 1), (15, 1), (16, 2), (48, 3), (240, 5)])
 async def test_the_next_answer_follows_the_last_one(database: Database, answered: int, queries: int) -> None:
-    key, counted = await an_account(database), []
+    key = await an_account(database)
     *ids, following = islice(answer_ids(key.account_id, CHAT, "u1"), answered + 1)
     async with database.transaction() as tx:
         for run_id in ids:
             await tx.execute(_INSERT, {"account": key.account_id, "run": run_id, "key": key.id})
 
-    def count(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-        counted.append(statement)
-
-    event.listen(database._engine.sync_engine, "before_cursor_execute", count)
-    found = await latest_answer(database, key.account_id, CHAT, message_id="u1")
+    with noted(database) as counted:
+        found = await latest_answer(database, key.account_id, CHAT, message_id="u1")
 
     assert found == (ids[-1] if ids else None, following)
     assert len(counted) == queries
@@ -98,10 +93,7 @@ async def test_results_find_the_run_of_their_calls_and_no_other(
         controls.append(context.control)
         results.append(await context.control.client_calls.call("confirm", {}, call_id="call-1"))
 
-    async with (
-        SchemaChecker(workers=1, check_s=5.0) as schemas,
-        open_core(executor=Executing(do)) as core,
-    ):
+    async with SchemaChecker(workers=1, check_s=5.0) as schemas, open_core(executor=Executing(do)) as core:
         caller, chat = caller_of(await an_account(database)), Chat(RETRIED.id, KEY)
         runs = ClientToolRuns(
             *(database, core.service, core.process.commands, conversations_over(database)),

@@ -1,7 +1,7 @@
 """What a branch leaves in the database, and on which branch a run executes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from uuid import UUID, uuid4
 
@@ -12,9 +12,9 @@ from app.auth.records import KeyRecord
 from app.billing.receipts.repository import sum_runs
 from app.conversations.branching.records import InPlaceOf
 from app.conversations.branching.repository import runs_with_messages, set_current_branch
-from app.conversations.history import ConversationHistory
+from app.conversations.history import ConversationHistory, Fork
 from app.conversations.message_store import MessageStore
-from app.conversations.records import Conversation, TranscriptEntry
+from app.conversations.records import Conversation, TranscriptCopy, TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
 from app.errors import Invalid
 from app.executors.port import RunContext
@@ -26,14 +26,19 @@ from app.requests.messages import Message
 from app.requests.run_request import GraphRunRequest
 from app.runs.conversations.branching import MOST_BRANCHES, TooManyBranches
 from app.runs.conversations.repository import find_branch_runs, newest_run_of
-from app.runs.conversations.service import ConversationBusy, ConversationNotFound, ConversationService
+from app.runs.conversations.service import (
+    ConversationBusy,
+    ConversationExists,
+    ConversationNotFound,
+    ConversationService,
+)
 from app.runs.records import RunRecord
 from tests.contracts.event_logs import a_relay
 from tests.factories import an_account
 from tests.integration.conversations import KEY, a_turn, conversations_over
 from tests.integration.run_process import GRAPH, Executing
 from tests.integration.run_service import OpenCore, a_request, caller_of
-from tests.integration.statements import execute, scalar
+from tests.integration.statements import execute, rows, scalar
 
 
 async def two_turns(database: Database, key: KeyRecord) -> Conversation:
@@ -45,11 +50,15 @@ async def two_turns(database: Database, key: KeyRecord) -> Conversation:
     return conversation
 
 
+def forking_by(database: Database, forks: Mapping[str, Fork]) -> ConversationService:
+    history = ConversationHistory(PostgresSessionStore(database), forks=forks, tool_id_of=str)
+    return ConversationService(database, history, storage=StorageQuota(database, None), max_bytes=2**20)
+
+
 async def lines_of(database: Database) -> dict[str, list[str]]:
     """The ids of the stored lines, by session."""
     statement = "SELECT session_id, array_agg(entry_uuid ORDER BY position) FROM session_entries GROUP BY 1"
-    async with database.snapshot() as reader:
-        return {row[0]: row[1] for row in await reader.execute(text(statement))}
+    return {row[0]: row[1] for row in await rows(database, statement)}
 
 
 async def fork(database: Database, key: KeyRecord, *, max_bytes: int, fails: bool = False) -> UUID:
@@ -136,24 +145,56 @@ async def test_a_conversation_has_a_bounded_number_of_branches(database: Databas
 
 
 @pytest.mark.parametrize("fork", [PostgresSessionStore.fork, MessageStore.fork])
-async def test_a_conversation_that_is_deleted_while_it_is_copied_is_not_found(
-    database: Database, key: KeyRecord, fork: Callable[..., Awaitable[UUID]]
+async def test_a_conversation_that_is_deleted_before_it_is_copied_is_not_found(
+    database: Database, key: KeyRecord, fork: Callable[..., Awaitable[TranscriptCopy]]
 ) -> None:
     conversation = await two_turns(database, key)
     store = PostgresSessionStore(database) if fork is PostgresSessionStore.fork else MessageStore(database)
 
-    async def deleted_first(copied: Conversation, entry: str) -> UUID:
+    async def deleted_first(copied: Conversation, entry: str) -> TranscriptCopy:
         await service.delete(caller_of(key), KEY)
         return await fork(store, copied, entry)
 
-    history = ConversationHistory(
-        PostgresSessionStore(database), forks={conversation.executor: deleted_first}, tool_id_of=str
-    )
-    service = ConversationService(database, history, storage=StorageQuota(database, None), max_bytes=2**20)
+    service = forking_by(database, {conversation.executor: deleted_first})
 
     with pytest.raises(ConversationNotFound):
         await service.fork(key.account_id, KEY, at=None, new_key=None)
     assert await lines_of(database) == {}
+
+
+@pytest.mark.parametrize("has_next", [False, True])
+async def test_no_copy_is_stored_of_a_conversation_that_was_deleted_meanwhile(
+    database: Database, key: KeyRecord, *, has_next: bool
+) -> None:
+    conversation = await two_turns(database, key)
+
+    async def deleted_then(copied: Conversation, _entry: str) -> TranscriptCopy:
+        entries = await PostgresSessionStore(database).entries(copied.transcript)
+        await service.delete(caller_of(key), KEY)
+        if has_next:
+            await a_turn(database, key, "r3")
+        return TranscriptCopy(uuid4(), entries)
+
+    service = forking_by(database, {conversation.executor: deleted_then})
+
+    with pytest.raises(ConversationNotFound):
+        await service.fork(key.account_id, KEY, at=None, new_key=None)
+    assert await lines_of(database) == {}
+    assert await scalar(database, "SELECT count(*) FROM sessions") == has_next
+
+
+async def test_a_copy_whose_key_is_taken_is_not_stored(database: Database, key: KeyRecord) -> None:
+    conversation = await two_turns(database, key)
+    before = await lines_of(database)
+
+    async def copied(source: Conversation, _entry: str) -> TranscriptCopy:
+        return TranscriptCopy(uuid4(), await PostgresSessionStore(database).entries(source.transcript))
+
+    with pytest.raises(ConversationExists):
+        await forking_by(database, {conversation.executor: copied}).fork(
+            key.account_id, KEY, at=None, new_key=KEY
+        )
+    assert await lines_of(database) == before
 
 
 async def test_forks_on_two_servers_while_the_conversation_is_deleted(
@@ -197,9 +238,7 @@ async def test_forks_on_two_servers_while_the_conversation_is_deleted(
                 await conversations_over(database).delete(caller, KEY)
     assert forks >= 8
     assert await lines_of(database) == {}
-    async with database.snapshot() as reader:
-        left = await reader.execute(text("SELECT count(*) FROM conversation_branches"))
-        assert left.scalar_one() == 0
+    assert await scalar(database, "SELECT count(*) FROM conversation_branches") == 0
 
 
 async def test_runs_belong_to_a_conversation_by_their_branch_and_follow_each_other_by_their_turns(
@@ -229,14 +268,12 @@ async def test_runs_belong_to_a_conversation_by_their_branch_and_follow_each_oth
 
 
 async def test_the_database_knows_when_forks_and_branches_began(database: Database) -> None:
-    key, store = await an_account(database), PostgresSessionStore(database)
+    key = await an_account(database)
 
-    async def copied(_conversation: Conversation, _entry: str) -> UUID:
-        return uuid4()
+    async def copied(_conversation: Conversation, _entry: str) -> TranscriptCopy:
+        return TranscriptCopy(uuid4(), ())
 
-    history = ConversationHistory(store, forks={"claude_agents": copied}, tool_id_of=str)
-    storage = StorageQuota(database, None)
-    conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
+    conversations = forking_by(database, {"claude_agents": copied})
     await two_turns(database, key)
     before = await scalar(database, "SELECT now()")
 

@@ -13,6 +13,8 @@ from tests.integration.statements import execute
 from tests.integration.test_conversation_search import ask, listed
 from tests.integration.test_conversation_shares import CHAT, SCOPES, model
 
+pytestmark = without_cli
+
 
 @pytest_asyncio.fixture
 async def world(world_of: WorldOf) -> World:
@@ -30,7 +32,6 @@ async def change(client: httpx.AsyncClient, **changed: Any) -> Any:
     return (await client.patch(CHAT, json=changed)).raise_for_status().json()
 
 
-@without_cli
 async def test_a_conversation_is_renamed_pinned_and_archived(client: httpx.AsyncClient) -> None:
     for chat in ("other", "chat"):
         await ask(client, "heron", stateKey=chat)
@@ -67,7 +68,6 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
-@without_cli
 async def test_a_change_that_cannot_be_made_is_refused_by_name(client: httpx.AsyncClient) -> None:
     await ask(client, "heron", stateKey="chat")
 
@@ -79,7 +79,6 @@ async def test_a_change_that_cannot_be_made_is_refused_by_name(client: httpx.Asy
     assert (await client.get(CHAT)).json()["title"] == "heron"
 
 
-@without_cli
 async def test_an_export_has_all_messages(client: httpx.AsyncClient) -> None:
     await ask(client, "What time is it?", stateKey="chat")
     await change(client, title="Clocks\nand watches")
@@ -102,7 +101,6 @@ async def test_an_export_has_all_messages(client: httpx.AsyncClient) -> None:
     assert lines[-1] == "The answer is **albatross**."
 
 
-@without_cli
 async def test_a_long_export_is_one_document_of_one_branch(client: httpx.AsyncClient) -> None:
     history = [
         {"role": role, "content": f"{role} {number}"}
@@ -128,7 +126,6 @@ async def test_a_long_export_is_one_document_of_one_branch(client: httpx.AsyncCl
     assert text.count("\n## User") == text.count("\n## Assistant") == len(contents) // 2
 
 
-@without_cli
 async def test_fences_in_a_result_do_not_end_its_block(client: httpx.AsyncClient, world: World) -> None:
     await ask(client, "What time is it?", stateKey="chat")
     await execute(

@@ -289,13 +289,7 @@ async def test_conversations_are_filtered_by_page(client: httpx.AsyncClient) -> 
 
 
 UNUSABLE: list[dict[str, str]] = [
-    {"q": ""},
-    {"q": " "},
-    {"q": "?!"},
-    {"q": "a" * 201},
-    {"q": "a\x00"},
-    {"tag": "team"},
-    {"x": "1"},
+    *({"q": ""}, {"q": " "}, {"q": "?!"}, {"q": "a" * 201}, {"q": "a\x00"}, {"tag": "team"}, {"x": "1"}),
 ]
 
 

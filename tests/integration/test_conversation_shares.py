@@ -16,6 +16,8 @@ from tests.e2e.test_an_end_user_is_erased import erased
 from tests.integration.statements import execute, scalar
 from tests.integration.test_conversation_search import ask
 
+pytestmark = without_cli
+
 CHAT = "/v1/sessions/chat"
 SCOPES = ("runs:write", "runs:read", "runs:share", "keys:write")
 SHARED_FIELDS = {"title", "sharedAt", "expiresAt", "messages", "nextCursor"}
@@ -54,7 +56,6 @@ async def texts(client: httpx.AsyncClient, token: str) -> list[str]:
     return [each.get("content") or each["toolName"] for each in document["messages"]]
 
 
-@without_cli
 async def test_keys_change_only_what_they_may_read(world: World, client: httpx.AsyncClient) -> None:
     await ask(client, "heron", stateKey="chat")
     accounts = world.services.accounts
@@ -76,7 +77,6 @@ async def test_keys_change_only_what_they_may_read(world: World, client: httpx.A
     assert (await client.get(CHAT)).json()["title"] == "heron"
 
 
-@without_cli
 async def test_a_link_shows_what_was_said_until_it_was_made(client: httpx.AsyncClient) -> None:
     await ask(client, "What time is it?", stateKey="chat", runId="first")
 
@@ -99,7 +99,6 @@ async def test_a_link_shows_what_was_said_until_it_was_made(client: httpx.AsyncC
     assert shown == {name: value for name, value in created.items() if name not in {"url", "token"}}
 
 
-@without_cli
 async def test_a_link_shows_the_branch_on_which_it_was_made(client: httpx.AsyncClient) -> None:
     await ask(client, "heron", stateKey="chat", runId="first")
     earlier = (await share(client))["token"]
@@ -112,7 +111,6 @@ async def test_a_link_shows_the_branch_on_which_it_was_made(client: httpx.AsyncC
     assert await texts(client, later) == ["crane", answer]
 
 
-@without_cli
 async def test_tool_calls_are_shown_where_it_was_asked(client: httpx.AsyncClient) -> None:
     await ask(client, "What time is it?", stateKey="chat")
 
@@ -124,7 +122,6 @@ async def test_tool_calls_are_shown_where_it_was_asked(client: httpx.AsyncClient
     assert call["result"]["timezone"] == "Asia/Tokyo"
 
 
-@without_cli
 async def test_addresses_of_attachments_are_not_shown(world_of: WorldOf) -> None:
     world = await world_of(model, RUNTALLY_ATTACHMENT_URLS=True)
     map_ = {"type": "document", "url": "https://example.org/signed.pdf?secret", "title": "A map"}
@@ -138,7 +135,6 @@ async def test_addresses_of_attachments_are_not_shown(world_of: WorldOf) -> None
     assert "secret" not in answer.text
 
 
-@without_cli
 async def test_a_long_conversation_is_read_in_pages(client: httpx.AsyncClient) -> None:
     history = [
         {"role": role, "content": f"{role} {number}"}
@@ -161,7 +157,6 @@ async def test_a_long_conversation_is_read_in_pages(client: httpx.AsyncClient) -
     assert (await read(client, token, cursor="x")).status_code == 422
 
 
-@without_cli
 async def test_links_end(world: World, client: httpx.AsyncClient) -> None:
     await ask(client, "heron", stateKey="chat", endUser="ann")
     database, accounts = world.services.database, world.services.accounts
@@ -201,7 +196,6 @@ async def test_links_end(world: World, client: httpx.AsyncClient) -> None:
     assert not await works(kept["token"])
 
 
-@without_cli
 async def test_a_link_ends_with_the_person(world: World) -> None:
     await ask(world.http, "heron", stateKey="chat", endUser="erin")
     token = (await share(world.http))["token"]
@@ -211,7 +205,6 @@ async def test_a_link_ends_with_the_person(world: World) -> None:
     assert (await read(world.http, token)).status_code == 401
 
 
-@without_cli
 async def test_what_cannot_be_shared_is_refused_by_name(client: httpx.AsyncClient) -> None:
     await ask(client, "heron", stateKey="chat")
     now = datetime.now(UTC)
@@ -232,7 +225,6 @@ async def test_what_cannot_be_shared_is_refused_by_name(client: httpx.AsyncClien
     assert (await client.get(f"{CHAT}/shares")).json() == {"items": [], "nextCursor": None}
 
 
-@without_cli
 async def test_a_conversation_has_a_limited_number_of_links(world: World, client: httpx.AsyncClient) -> None:
     await ask(client, "heron", stateKey="chat")
     await share(client)
@@ -254,7 +246,6 @@ async def test_a_conversation_has_a_limited_number_of_links(world: World, client
     assert await scalar(world.services.database, "SELECT count(*) FROM conversation_shares") == 1
 
 
-@without_cli
 async def test_who_has_shared_and_revoked_is_in_the_audit_log(client: httpx.AsyncClient) -> None:
     await ask(client, "heron", stateKey="chat")
     created = await share(client, withToolCalls=True)
@@ -269,7 +260,6 @@ async def test_who_has_shared_and_revoked_is_in_the_audit_log(client: httpx.Asyn
     assert created["token"] not in json.dumps(entries)
 
 
-@without_cli
 async def test_a_link_that_is_read_too_often_waits(client: httpx.AsyncClient) -> None:
     await ask(client, "heron", stateKey="chat")
     token, other = [(await share(client))["token"] for _ in range(2)]
@@ -286,7 +276,6 @@ async def test_a_link_that_is_read_too_often_waits(client: httpx.AsyncClient) ->
     assert (await read(client, other)).status_code == 200
 
 
-@without_cli
 async def test_guessed_tokens_are_limited_by_address(client: httpx.AsyncClient) -> None:
     client.headers["X-Forwarded-For"] = "203.0.113.7"
     codes = {(await read(client, f"rts_{number:043}")).status_code for number in range(200)}

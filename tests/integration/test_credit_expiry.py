@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import text
 
 from app.auth.records import KeyRecord
 from app.billing.budgets.records import Amount
@@ -19,6 +18,7 @@ from app.platform.clock.clock import Clock
 from app.platform.db import Database
 from tests.factories import an_open_database
 from tests.integration.charging import charge
+from tests.integration.statements import rows
 
 NOW = datetime.now(UTC)
 SOON = NOW + timedelta(days=10)
@@ -47,11 +47,10 @@ class Account:
         return (await self.ledger(clock).balance(self.key.account_id)).balance
 
     async def expiries(self) -> list[int]:
-        async with self.database.snapshot() as reader:
-            found = await reader.execute(
-                text("SELECT credits FROM credit_ledger WHERE kind = 'expiry' ORDER BY id")
-            )
-            return list(found.scalars())
+        found = await rows(
+            self.database, "SELECT credits FROM credit_ledger WHERE kind = 'expiry' ORDER BY id"
+        )
+        return [row.credits for row in found]
 
     async def assert_sums_hold(self) -> None:
         assert await wrong_sums(self.database, self.key.account_id) == []

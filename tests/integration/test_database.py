@@ -28,19 +28,14 @@ import app.runs.tables
 import app.schedules.tables
 import app.webhooks.tables  # noqa: F401 - each adds its tables to the metadata
 from app.billing.chain.verification import verify
-from app.platform.db import (
-    Database,
-    DatabaseUnavailable,
-    StatementFailed,
-    metadata,
-)
+from app.platform import db
 from app.platform.embedded.postgres import EmbeddedPostgres
 from app.platform.postgres.connecting import IDLE_S
 from app.platform.postgres.usability import DatabaseNotUsable
 from app.platform.schema.compatibility import SchemaOutdated
 from app.platform.serialization.stored_json import dump_json
 from app.storable import storable
-from tests.integration.statements import execute, scalar
+from tests.integration.statements import execute, rows, scalar
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT_AND_KEY = """
@@ -81,16 +76,16 @@ def upgrade_to(connection: Connection, revision: str) -> None:
     command.upgrade(config, revision)
 
 
-async def test_the_migrations_create_the_declared_tables(database: Database) -> None:
+async def test_the_migrations_create_the_declared_tables(database: db.Database) -> None:
     def difference(connection: Connection) -> list[object]:
         context = MigrationContext.configure(connection, opts={"compare_server_default": True})
-        return list(compare_metadata(context, metadata))
+        return list(compare_metadata(context, db.metadata))
 
     async with database.transaction() as tx:
         assert await tx.run_sync(difference) == []
 
 
-async def test_migrating_twice_changes_nothing(database: Database) -> None:
+async def test_migrating_twice_changes_nothing(database: db.Database) -> None:
     await database.migrate()
 
     await database.require_usable_schema()
@@ -99,7 +94,7 @@ async def test_migrating_twice_changes_nothing(database: Database) -> None:
 async def test_an_empty_database_is_refused(postgres: str) -> None:
     admin = await asyncpg.connect(postgres)
     await admin.execute("CREATE DATABASE empty")
-    database = await Database.open(postgres.rpartition("/")[0] + "/empty")
+    database = await db.Database.open(postgres.rpartition("/")[0] + "/empty")
 
     with pytest.raises(SchemaOutdated):
         await database.require_usable_schema()
@@ -112,7 +107,7 @@ async def test_an_empty_database_is_refused(postgres: str) -> None:
 async def test_receipts_from_before_the_ledger_are_debited_and_summed(postgres: str) -> None:
     admin = await asyncpg.connect(postgres)
     await admin.execute("CREATE DATABASE before_the_ledger")
-    database = await Database.open(postgres.rpartition("/")[0] + "/before_the_ledger")
+    database = await db.Database.open(postgres.rpartition("/")[0] + "/before_the_ledger")
     async with database.transaction() as tx:
         await tx.run_sync(upgrade_to, "c40e7d8a19f3")
         await tx.execute(text(ACCOUNT_AND_KEY))
@@ -132,15 +127,14 @@ async def test_receipts_from_before_the_ledger_are_debited_and_summed(postgres: 
         assert rollups.all() == [(1, 10, Decimal("0.0000010000")), (2, 50, Decimal("0.0000050000"))]
     for late in ("2026-10-15", "2026-11-15", "2026-12-01"):
         await execute(database, LATE_DEBIT, late=datetime.fromisoformat(late).replace(tzinfo=UTC))
-    async with database.snapshot() as reader:
-        account = await reader.execute(text("SELECT spent, spent_by_month FROM credit_accounts"))
-        assert account.one() == (306, {"2026-10": 101, "2026-11": 105, "2026-12": 100})
+    (account,) = await rows(database, "SELECT spent, spent_by_month FROM credit_accounts")
+    assert account == (306, {"2026-10": 101, "2026-11": 105, "2026-12": 100})
     await database.aclose()
     await admin.execute("DROP DATABASE before_the_ledger")
     await admin.close()
 
 
-async def test_leaving_commits_and_an_error_rolls_back(database: Database) -> None:
+async def test_leaving_commits_and_an_error_rolls_back(database: db.Database) -> None:
     await execute(database, "CREATE TABLE kept (n int)")
 
     async def fail() -> None:
@@ -154,31 +148,31 @@ async def test_leaving_commits_and_an_error_rolls_back(database: Database) -> No
     assert await scalar(database, "SELECT count(*) FROM kept") == 0
 
 
-async def test_a_snapshot_cannot_write(database: Database) -> None:
-    with pytest.raises(StatementFailed, match="read-only"):
+async def test_a_snapshot_cannot_write(database: db.Database) -> None:
+    with pytest.raises(db.StatementFailed, match="read-only"):
         async with database.snapshot() as reader:
             await reader.execute(text("CREATE TABLE sneaky (n int)"))
 
 
-async def test_a_database_that_became_read_only_is_unavailable(database: Database) -> None:
+async def test_a_database_that_became_read_only_is_unavailable(database: db.Database) -> None:
     async def write() -> None:
         async with database.transaction() as tx:
             await tx.execute(text("SET TRANSACTION READ ONLY"))
             await tx.execute(text("CREATE TABLE later (n int)"))
 
-    with pytest.raises(DatabaseUnavailable) as raised:
+    with pytest.raises(db.DatabaseUnavailable) as raised:
         await write()
 
     assert "25006" in raised.value.reason
 
 
-async def test_a_wrong_statement_does_not_count_as_unavailable(database: Database) -> None:
-    with pytest.raises(StatementFailed):
+async def test_a_wrong_statement_does_not_count_as_unavailable(database: db.Database) -> None:
+    with pytest.raises(db.StatementFailed):
         async with database.snapshot() as reader:
             await reader.execute(text("SELECT nonsense"))
 
 
-async def test_a_view_of_one_statement_begins_no_transaction(database: Database) -> None:
+async def test_a_view_of_one_statement_begins_no_transaction(database: db.Database) -> None:
     start_of_transaction = text("SELECT now()")
     async with database.read() as reader:
         apart = {(await reader.execute(start_of_transaction)).scalar_one() for _ in range(2)}
@@ -188,7 +182,7 @@ async def test_a_view_of_one_statement_begins_no_transaction(database: Database)
     assert (len(apart), len(together)) == (2, 1)
 
 
-async def test_an_idle_connection_is_used_again_unless_it_is_lost(database: Database) -> None:
+async def test_an_idle_connection_is_used_again_unless_it_is_lost(database: db.Database) -> None:
     async def backend() -> int:
         async with database.read() as reader:
             pid: int = (await reader.execute(text("SELECT pg_backend_pid()"))).scalar_one()
@@ -207,14 +201,14 @@ async def test_an_idle_connection_is_used_again_unless_it_is_lost(database: Data
 
 async def test_an_unavailable_database_is_reported_until_it_is_back(migrated_path: Path) -> None:
     async with EmbeddedPostgres.start(migrated_path) as server:
-        database = await Database.open(server.url)
+        database = await db.Database.open(server.url)
         admin = await asyncpg.connect(server.url)
         others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         while await admin.fetchval(f"SELECT count(pg_terminate_backend(pid)) {others}"):
             await asyncio.sleep(0.01)
         await admin.close()
         await database.time()
-    with pytest.raises(DatabaseUnavailable) as raised:
+    with pytest.raises(db.DatabaseUnavailable) as raised:
         await database.time()
     await database.aclose()
 
@@ -224,7 +218,7 @@ async def test_an_unavailable_database_is_reported_until_it_is_back(migrated_pat
 @pytest.mark.parametrize("url", ["postgresql://u:secret@127.0.0.1:9/x", "postgres://u:secret@127.0.0.1:9/x"])
 async def test_an_unreachable_database_is_reported_without_its_password(url: str) -> None:
     with pytest.raises(DatabaseNotUsable, match=r"127\.0\.0\.1:9/x\): nothing listens") as raised:
-        await Database.open(url)
+        await db.Database.open(url)
 
     assert "secret" not in str(raised.value)
 
@@ -240,9 +234,9 @@ async def test_an_unreachable_database_is_reported_without_its_password(url: str
     ],
 )
 async def test_a_failed_statement_raises_without_values(
-    database: Database, statement: str, value: object
+    database: db.Database, statement: str, value: object
 ) -> None:
-    with pytest.raises(StatementFailed) as raised:
+    with pytest.raises(db.StatementFailed) as raised:
         await execute(database, statement, value=value)
 
     shown = "".join(traceback.format_exception(raised.value))
@@ -267,7 +261,7 @@ DEEP = "[" * 150 + "]" * 150
     ids=["usual", "pair", "surrogates", "null", "infinity", "deep"],
 )
 async def test_json_of_other_programs_is_read_as_if_it_had_been_stored_here(
-    database: Database, planted: str, loaded: object
+    database: db.Database, planted: str, loaded: object
 ) -> None:
     statement = text("SELECT CAST(CAST(:value AS text) AS json) AS value").columns(value=JSON())
     async with database.read() as reader:

@@ -63,8 +63,5 @@ async def test_a_refusal_costs_what_came_of_it(database: Database, tmp_path: Pat
 
     # 5, 25, 0.5 and 10 dollars per million tokens, in the United States.
     expected = Decimal("1.1") * (Decimal("0.005005") + Decimal("0.0015035") + Decimal("0.05011"))
-    assert [receipt.cost_usd for receipt in receipts] == [
-        *(0, 0),
-        *[expected + Decimal("0.0000275")] * 2,
-    ]
+    assert [receipt.cost_usd for receipt in receipts] == [*(0, 0), *[expected + Decimal("0.0000275")] * 2]
     assert {receipt.stop_reason for receipt in receipts} == {"refusal"}

@@ -174,19 +174,7 @@ async def test_all_other_requests_are_refused_with_a_reason(
         assert place.proxy.traffic == []
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "127.0.0.1",
-        "::1",
-        "10.0.0.1",
-        "100.64.0.1",
-        "169.254.169.254",
-        "224.0.0.1",
-        "::ffff:10.0.0.1",
-        "fd00::1",
-    ],
-)
+@pytest.mark.parametrize("address", ["127.0.0.1", "fd00::1"])
 async def test_a_name_that_leads_into_the_operators_network_is_refused(tmp_path: Path, address: str) -> None:
     async with a_place(tmp_path, allow_private=False) as place:
         # One of them is enough: the caller does not choose which is called.

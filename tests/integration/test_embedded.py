@@ -12,7 +12,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.platform.embedded.postgres import DataDirectoryInUse, EmbeddedPostgres, EmbeddedPostgresFailed
-from tests.e2e.stories import until
+from app.platform.embedded.watched import keep_running, start_watched, stop_watched
+from tests.e2e.stories import is_running, until
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
@@ -103,6 +105,79 @@ async def test_a_killed_server_leaves_no_postgresql_and_no_damage(
     await until(lambda: not any(process.is_running() for process in family))
     async with EmbeddedPostgres.start(tmp_path) as server:
         assert await query(server.url, "SELECT n FROM kept") == 42
+
+
+async def test_postgresql_that_ends_is_started_again(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        async with EmbeddedPostgres.start(tmp_path) as server:
+            await query(server.url, "CREATE TABLE kept AS SELECT 42 AS n")
+            for number in (signal.SIGKILL, signal.SIGTERM):
+                postmaster = postmaster_of(tmp_path)
+
+                postmaster.send_signal(number)
+
+                await asyncio.to_thread(postmaster.wait, PATIENCE_S)
+                assert await _queried(server.url, "SELECT n FROM kept") == 42
+            watchdog = _watchdog_of(postmaster_of(tmp_path))
+            family = [watchdog, *watchdog.children(recursive=True)]
+            await until(lambda: [log["status"] for log in logs if "status" in log] == [-signal.SIGKILL, 0])
+
+    assert len(family) > 1
+    assert not any(each.is_running() for each in family)
+
+
+async def test_postgresql_without_its_watchdog_is_ended_when_the_server_stops(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        async with EmbeddedPostgres.start(tmp_path) as server:
+            postmaster = postmaster_of(tmp_path)
+            _watchdog_of(postmaster).kill()
+            await until(lambda: any(log["event"] == "embedded.unwatched" for log in logs))
+            assert await query(server.url, "SELECT 1") == 1
+
+    # It removes its file a little before it has ended.
+    await until(lambda: not is_running(postmaster))
+
+
+async def test_postgresql_that_was_left_running_is_ended_by_the_next_server(tmp_path: Path) -> None:
+    parent, url = await _held(tmp_path)
+    await query(url, "CREATE TABLE kept AS SELECT 42 AS n")
+    left = postmaster_of(tmp_path)
+    for process in (_watchdog_of(left), parent):
+        process.kill()
+    parent.wait()
+    assert is_running(left)
+
+    async with EmbeddedPostgres.start(tmp_path) as server:
+        await until(lambda: not is_running(left))
+        assert await query(server.url, "SELECT n FROM kept") == 42
+
+
+async def test_a_program_that_ends_when_it_is_ready_is_not_said_to_run(tmp_path: Path) -> None:
+    watched = start_watched("true", ["true"], directory=tmp_path, log=tmp_path / "log")
+    await asyncio.to_thread(watched.wait, PATIENCE_S)
+
+    assert not keep_running(watched)
+    stop_watched(watched)
+
+
+def _watchdog_of(postmaster: psutil.Process) -> psutil.Process:
+    watchdog = postmaster.parent()
+    assert watchdog is not None
+    return watchdog
+
+
+def postmaster_of(data_dir: Path) -> psutil.Process:
+    lines = (data_dir / "postgres/data/postmaster.pid").read_text().splitlines()
+    return psutil.Process(int(lines[0]))
+
+
+async def _queried(url: str, statement: str) -> object:
+    """The answer as soon as there is one."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with contextlib.suppress(OSError, asyncpg.PostgresError):
+                return await query(url, statement)
+            await asyncio.sleep(0.05)
 
 
 async def test_control_c_reaches_the_server_first(tmp_path: Path) -> None:

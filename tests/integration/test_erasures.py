@@ -25,7 +25,7 @@ from app.billing.receipts.repository import insert_receipts
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.audit.records import SERVER
 from app.platform.db import Database, StatementFailed
-from app.requests.attribution import RunLabels
+from app.requests.attribution import KeyLabels, RunLabels
 from app.requests.principal import SCOPES
 from app.runs.erasure.repository import is_erased
 from app.runs.erasure.service import Erasures
@@ -36,7 +36,7 @@ from app.streams.memory import MemoryEventLog
 from app.usage.records import Attribution
 from app.webhooks.service import erase_from_deliveries
 from tests.e2e.agents import without_cli
-from tests.e2e.searching import in_files
+from tests.e2e.searching import in_files, in_tables
 from tests.e2e.stories import WorldOf, a_client, a_request
 from tests.e2e.test_an_end_user_is_erased import erased
 from tests.factories import a_fact
@@ -85,7 +85,7 @@ async def test_receipts_and_sums_lose_the_name_and_the_chain_still_proves_them(
     sums = await rows(
         database, "SELECT value, receipts, charged_credits FROM labelled_rollups WHERE label = 'endUser'"
     )
-    assert (steps, kept) == ([2, 2, 1], True)
+    assert (steps, kept) == ([2, 2, 1], hashed)
     assert await names(database) == {hashed: 5, "bob": 2, None: 1}
     assert {tuple(row) for row in sums} == {(hashed, 5, 50), ("bob", 2, 20)}
     assert await findings(database) == []
@@ -256,6 +256,33 @@ async def test_an_end_user_may_have_any_name(world_of: WorldOf) -> None:
     assert refused == [422] * 3
     assert (await world.http.post("/v1/runs", json=a_request(endUser="~1"))).status_code == 422
     assert await findings(world.services.database) == []
+
+
+@without_cli
+async def test_conversations_that_have_no_run_yet_are_erased_by_the_labels_of_their_key(
+    world_of: WorldOf, database_url: str
+) -> None:
+    world = await world_of(lambda _: Reply([Text("ok")]))
+
+    async def create(end_user: str, word: str) -> None:
+        labels = KeyLabels.of(end_user=end_user, fixed=True)
+        _, secret = await world.services.accounts.create_key("default", ["runs:write"], labels=labels)
+        items = [{"type": "message", "role": "user", "content": word}]
+        session = {"agent": GRAPH, "environment_id": "env_default", "title": word, "metadata": {"a": word}}
+        async with a_client(world.url, secret) as http:
+            for path, body in (
+                ("/openai/v1/conversations", {"items": items, "metadata": {"a": word}}),
+                ("/managed-agents/v1/sessions", session),
+            ):
+                (await http.post(path, json=body)).raise_for_status()
+
+    await create("ann", "heron4711")
+    await create("bob", "sparrow2323")
+    job = await erased(world, "ann")
+
+    assert job["conversations"] == 2
+    found = await in_tables(database_url, ["heron4711", "sparrow2323"])
+    assert found == {("sessions", "sparrow2323")}
 
 
 @without_cli

@@ -134,11 +134,7 @@ async def test_a_wrong_url_of_the_database_is_explained(
         (speaks_http, "?sslmode=disable", "no PostgreSQL"),
         (offers_broken_tls, "?sslmode=require", "TLS with the server failed"),
         (offers_broken_tls, "?sslmode=verify-full", "TLS with the server failed .*certificate"),
-        (
-            refuses_with(b"28000", b"no pg_hba.conf entry"),
-            "?sslmode=disable",
-            "refuses the role u .no pg_hba",
-        ),
+        (refuses_with(b"28000", b"no pg_hba.conf"), "?sslmode=disable", "refuses the role u .no pg_hba"),
         (refuses_with(b"53300", b"too many clients"), "?sslmode=disable", "no free connection .too many"),
         (refuses_with(b"57P03", b"starting up"), "?sslmode=disable", "is starting or stopping .starting up"),
         (refuses_with(b"42501", b"denied"), "?sslmode=disable", "role u may not connect to the database x"),
@@ -253,35 +249,14 @@ async def test_what_the_machine_refuses_is_explained(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "variables", "words"),
+    ("line", "variables", "words"),
     [
+        ("model: sonet", {}, "g.md: model: 'sonet' .* mean sonnet.*line 3, column 1"),
+        ("tools: [core__calculat]", {}, "mean core__calculate.*line 3, column 9"),
+        ("", {"RUNTALLY_PRICES_FILE": "p.yaml"}, "RUNTALLY_PRICES_FILE: is not valid YAML: line 1"),
+        ("", {"RUNTALLY_DEFAULT_MODEL": "sonet"}, "RUNTALLY_DEFAULT_MODEL: 'sonet' .*did you mean sonnet"),
+        ("", {"RUNTALLY_TITLE_MODEL": "haikou"}, "RUNTALLY_TITLE_MODEL: 'haikou' .*did you mean haiku"),
         (
-            "g.md",
-            "---\ndescription: d\nmodel: sonet\n---\nx",
-            {},
-            "g.md: model: 'sonet' .* mean sonnet.*line 3, column 1",
-        ),
-        (
-            "g.md",
-            "---\ndescription: d\ntools: [core__calculat]\n---\nx",
-            {},
-            "mean core__calculate.*line 3, column 9",
-        ),
-        (
-            "p.yaml",
-            "prices: [",
-            {"RUNTALLY_PRICES_FILE": "p.yaml"},
-            "RUNTALLY_PRICES_FILE: is not valid YAML: line 1",
-        ),
-        (
-            "x",
-            "",
-            {"RUNTALLY_DEFAULT_MODEL": "sonet"},
-            "RUNTALLY_DEFAULT_MODEL: 'sonet' .*did you mean sonnet",
-        ),
-        ("x", "", {"RUNTALLY_TITLE_MODEL": "haikou"}, "RUNTALLY_TITLE_MODEL: 'haikou' .*did you mean haiku"),
-        (
-            "x",
             "",
             {"RUNTALLY_TITLE_MODEL": "haiku", "RUNTALLY_CLAUDE_AUTH": "local_session"},
             "RUNTALLY_TITLE_MODEL: needs the graph messages:generate",
@@ -289,12 +264,14 @@ async def test_what_the_machine_refuses_is_explained(tmp_path: Path) -> None:
     ],
 )
 async def test_a_mistake_in_a_file_is_explained(
-    tmp_path: Path, name: str, text: str, variables: dict[str, Any], words: str
+    tmp_path: Path, line: str, variables: dict[str, Any], words: str
 ) -> None:
+    """In the file of a graph with this line, in that of prices, or in a variable."""
     graphs = tmp_path / "graphs"
     graphs.mkdir()
-    ((graphs if name.endswith(".md") else tmp_path) / name).write_text(text, encoding="utf-8")
-    given = {key: tmp_path / value if value == name else value for key, value in variables.items()}
+    (graphs / "g.md").write_text(f"---\ndescription: d\n{line}\n---\nx", encoding="utf-8")
+    (tmp_path / "p.yaml").write_text("prices: [", encoding="utf-8")
+    given = {key: tmp_path / value if value == "p.yaml" else value for key, value in variables.items()}
     settings = the_settings(
         tmp_path, "postgresql://u@127.0.0.1:1/x", "http://127.0.0.1:9", RUNTALLY_GRAPHS_DIR=graphs, **given
     )

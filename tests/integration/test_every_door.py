@@ -15,7 +15,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from app.models.registry import UnknownModel
 from app.requests.principal import SCOPES
+from app.runs.generate import Generator
+from app.runs.requests.generate import GenerateTextRequest
 from app.simulator.script import Block, Reply, Responder, Text, Thinking, ToolUse, in_turn
 from tests.conftest import a_database, keep_open
 from tests.e2e.agents import MESSAGES, named
@@ -25,7 +28,7 @@ from tests.e2e.stories import World, a_client, a_world
 from tests.e2e.test_the_bill_equals_the_wire import CACHED
 from tests.e2e.the_bill import bill, wire
 from tests.integration.doors import DOORS, MANAGED, RESPONSES, managed, openai, stream
-from tests.integration.mcp_messages import TOKEN, a_call, beginning, in_session
+from tests.integration.mcp_messages import TOKEN, WITH_TASKS, a_call, beginning, in_session, modern, of_task
 from tests.patience import until_shown
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -93,6 +96,27 @@ async def a_key(world: World, **options: Any) -> str:
     return key
 
 
+async def the_response(http: httpx.AsyncClient, answer: httpx.Response) -> str:
+    return (await http.get(f"{RESPONSES}/{answer.json()['id']}")).text
+
+
+async def the_task(http: httpx.AsyncClient, answer: httpx.Response) -> str:
+    task = of_task("get", answer.json()["result"]["taskId"])
+    return (await http.post("/mcp", **modern(task, **WITH_TASKS))).text
+
+
+async def the_session(http: httpx.AsyncClient, answer: httpx.Response) -> str:
+    return (await http.get(f"{MANAGED}/{answer.json()['id']}/events")).text
+
+
+LATER: dict[str, Callable[[httpx.AsyncClient, httpx.Response], Awaitable[str]]] = {
+    "responses, in the background": the_response,
+    "MCP, as a task": the_task,
+    "Managed Agents": the_session,
+}
+"""What is read at the end, where the answer comes before it."""
+
+
 async def ended(http: httpx.AsyncClient) -> str:
     """The id of the newest run, once all have ended."""
     found = await until_shown(
@@ -135,6 +159,38 @@ async def test_a_key_for_other_graphs_begins_no_run(world: World, door: str) -> 
         assert answer.status_code >= 400 or "error" in answer.json(), answer.text
         assert (await http.get("/v1/runs")).json()["items"] == []
     assert len(world.simulator.sent) == sent
+
+
+@every_door
+async def test_the_budget_that_ends_a_run_is_named_with_the_time_it_starts_again(
+    world: World, tenant: httpx.AsyncClient, door: str
+) -> None:
+    limit = {"scope": "account", "window": "month", "tokens": 100, "mode": "hard"}
+    budget = (await tenant.put("/v1/budgets/team-7", json=limit)).raise_for_status().json()
+    world.simulator.responder = named(
+        MESSAGES, in_turn(Reply([a_mail("bob")], usage=CACHED), Reply([Text("Done.")]))
+    )
+
+    answer = await DOORS[door](tenant, GRAPH, "Write to Bob.")
+
+    await ended(tenant)
+    shown = [answer.text]
+    if door in LATER:
+        shown.append(await LATER[door](tenant, answer))
+    assert "team-7" in shown[-1], shown
+    assert budget["resetsAt"] in shown[-1], shown
+
+
+async def test_an_unknown_role_is_named_before_a_run_begins(world: World) -> None:
+    key = await a_key(world)
+    caller, generator = await world.services.accounts.authenticate(key), world.services.generator
+    assert isinstance(generator, Generator)
+
+    with pytest.raises(UnknownModel, match="there is no role 'poet'; known are"):
+        await generator.start(caller, GenerateTextRequest.of(prompt="Rain.", role="poet"), request_id=None)
+
+    async with a_client(world.url, key) as http:
+        assert (await http.get("/v1/runs")).json()["items"] == []
 
 
 async def of_our_own(http: httpx.AsyncClient) -> tuple[list[str], Rests]:

@@ -22,12 +22,7 @@ from app.platform.server.loopback import serve_on_loopback
 from app.platform.settings import Settings
 from app.platform.telemetry.config import Destination, TelemetryConfig
 from app.platform.telemetry.sdk.opening import open_sdk
-from app.platform.temporal.connection import (
-    ProxyUnusable,
-    TemporalConfig,
-    TemporalUnavailable,
-    connect,
-)
+from app.platform.temporal import connection
 from app.simulator.script import in_turn
 from app.tools.mcp.connection import McpServerUnavailable
 from app.tools.mcp.servers import McpConnector
@@ -145,12 +140,14 @@ async def test_temporal(tmp_path: Path) -> None:
     with a_temporal_server() as server:
         await server.connect()
         async with behind_the_proxy(tmp_path, f"http://{server.address}") as (proxy, network):
-            config = TemporalConfig(f"{HOST}:443", "default", tls=True, network=network)
-            await (await connect(config, identity="test")).ping()
-            with pytest.raises(ProxyUnusable, match="RUNTALLY_NO_PROXY"):
-                await connect(replace(config, network=Network(Proxy("https", "a:1"))), identity="test")
+            config = connection.TemporalConfig(f"{HOST}:443", "default", tls=True, network=network)
+            await (await connection.connect(config, identity="test")).ping()
+            with pytest.raises(connection.ProxyUnusable, match="RUNTALLY_NO_PROXY"):
+                await connection.connect(
+                    replace(config, network=Network(Proxy("https", "a:1"))), identity="test"
+                )
             direct = replace(network, no_proxy=NoProxy.read((HOST,)))
-            with pytest.raises(TemporalUnavailable):
-                await connect(replace(config, network=direct), identity="test")
+            with pytest.raises(connection.TemporalUnavailable):
+                await connection.connect(replace(config, network=direct), identity="test")
 
     assert set(proxy.requested) == {f"{HOST}:443"}

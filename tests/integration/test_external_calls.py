@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -11,10 +12,11 @@ from structlog.testing import capture_logs
 
 from app.executors.external.executor import EXECUTOR_TYPE
 from app.runs.external.starting import GRAPH
-from app.simulator.script import Hold, HttpError, Reply, Text, in_turn
+from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, in_turn
 from tests.e2e.stories import KEY, PROVIDER_KEY, WorldOf, a_client, until
 from tests.e2e.the_bill import bill, wire
 from tests.integration.external_calls import (
+    EXTERNAL,
     HELLO,
     MESSAGES,
     MODEL,
@@ -93,9 +95,7 @@ async def test_each_session_is_a_run_and_an_account_sees_its_own(world_of: World
     assert {answer.status_code for answer in foreign} == {404}
 
 
-async def test_a_session_ends_when_it_is_not_used_and_the_next_call_begins_another(
-    world_of: WorldOf,
-) -> None:
+async def test_a_session_ends_when_it_is_not_used_and_the_next_call_begins_another(world_of: WorldOf) -> None:
     hold = Hold(FIRST_DELTA)
     answers = in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("again")]))
     world = await world_of(answers, RUNTALLY_EXTERNAL_IDLE_S=0.1)
@@ -143,6 +143,48 @@ async def test_a_cancelled_session_breaks_its_calls_off(world_of: WorldOf) -> No
     (receipt,) = await world.receipts(run["runId"])
     assert receipt["basis"] == "partial"
     assert [each for each in logs if each["log_level"] == "error"] == []
+
+
+@pytest.mark.parametrize("end", ["key", "account"])
+async def test_a_key_that_ends_cuts_its_calls_off(world_of: WorldOf, end: str) -> None:
+    hold, asked, until = Hold(FIRST_DELTA + 2), asyncio.Event(), asyncio.Event()
+
+    async def model(request: ApiRequest) -> Reply:
+        if request.body.get("stream"):
+            return Reply([Text("one two three four")], hold=hold)
+        asked.set()
+        await until.wait()
+        return Reply([Text("too late")])
+
+    world = await world_of(model)
+    record, key = await world.services.accounts.create_key("acme", EXTERNAL)
+    async with (
+        a_client(world.url, key) as http,
+        a_client(world.url, await new_key(world, "acme")) as other,
+        http.stream("POST", MESSAGES, json={**HELLO, "stream": True}) as answer,
+    ):
+        chunks = answer.aiter_bytes()
+        await anext(chunks)
+        unanswered = asyncio.create_task(call(http, "s-2"))
+        async with asyncio.timeout(PATIENCE_S):
+            await asked.wait()
+        if end == "key":
+            await world.http.delete(f"/v1/keys/{record.id}")
+        else:
+            await world.http.patch("/v1/accounts/acme", json={"suspended": True})
+        with pytest.raises(httpx.RemoteProtocolError):
+            async for _ in chunks:
+                pass
+        refused = await unanswered
+        until.set()
+        hold.until.set()
+        await world.http.patch("/v1/accounts/acme", json={"suspended": False})
+        of_runs = [await billed(replace(world, http=other), run["runId"], 1) for run in await sessions(other)]
+    receipts = bill([receipt for of_run in of_runs for receipt in of_run])
+
+    assert error_of(refused)[:2] == (401, "authentication_error")
+    assert receipts.pop("unanswered-1")[1] == "partial"
+    assert receipts == wire(world.simulator.sent[:1])
 
 
 async def test_what_a_client_left_unread_is_billed_as_far_as_it_was_sent(world_of: WorldOf) -> None:

@@ -1,10 +1,8 @@
 """Feedback of people on answers: kept with the run, and deleted with it."""
 
-from sqlalchemy import text
-
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import World, WorldOf, a_client, a_request
-from tests.integration.statements import execute
+from tests.integration.statements import execute, rows
 
 PATH = "/v1/runs/rated/feedback"
 NOTE = "Right, and short. \N{GLOWING STAR}"
@@ -114,6 +112,5 @@ async def test_feedback_is_deleted_by_a_server_that_does_not_know_it(world_of: W
 
 async def kept(world: World) -> list[object]:
     """The feedback in the database."""
-    async with world.services.database.read() as reader:
-        found = await reader.execute(text("SELECT feedback FROM runs WHERE feedback IS NOT NULL"))
-        return list(found.scalars())
+    found = await rows(world.services.database, "SELECT feedback FROM runs WHERE feedback IS NOT NULL")
+    return [row.feedback for row in found]

@@ -25,10 +25,6 @@ SSE, JSON = "text/event-stream", "application/json"
 READ = TokenUsage(input_tokens=10, output_tokens=20)
 
 
-def over_several_lines(stream: bytes) -> bytes:
-    return stream.replace(b'{"type"', b'{\ndata:"type"')
-
-
 @asynccontextmanager
 async def an_answer(body: bytes, *, piece: int = 65_536, **headers: str) -> AsyncIterator[Seam]:
     """A provider that answers everything with this, in pieces of a size."""
@@ -48,11 +44,7 @@ async def an_answer(body: bytes, *, piece: int = 65_536, **headers: str) -> Asyn
         pytest.param({"content_type": JSON}, STREAM, id="a stream that is called JSON"),
         pytest.param({"content_type": SSE}, BODY, id="JSON that is called a stream"),
         pytest.param({"content_type": "APPLICATION/JSON; charset=utf-8"}, BODY, id="JSON"),
-        pytest.param({"content_type": SSE}, STREAM.replace(b"\n", b"\r"), id="CR"),
-        pytest.param({"content_type": SSE}, STREAM.replace(b"\n", b"\r\n"), id="CRLF"),
-        pytest.param({"content_type": SSE}, b"\xef\xbb\xbf" + STREAM, id="a byte order mark"),
         pytest.param({"content_type": JSON}, b"\xef\xbb\xbf \n" + BODY, id="a byte order mark before JSON"),
-        pytest.param({"content_type": SSE}, over_several_lines(STREAM), id="data in several lines"),
         pytest.param({"content_type": SSE}, STREAM.replace(b"data: ", b"data:"), id="no space"),
         pytest.param({"content_type": SSE}, b"{}\n\n" + STREAM, id="a stream that begins like JSON"),
         pytest.param({"content_encoding": "gzip"}, gzip.compress(STREAM), id="gzip"),

@@ -157,9 +157,7 @@ async def test_no_grant_allows_what_a_rule_or_a_mode_denies(
         await Run(conversation.grants(), ToolRule(tool="office__*", do="deny")).call()
 
 
-async def test_a_call_that_waits_is_not_granted_in_a_mode_that_only_plans(
-    conversation: Conversation,
-) -> None:
+async def test_a_call_that_waits_is_not_granted_in_a_mode_that_only_plans(conversation: Conversation) -> None:
     run = Run(conversation.grants())
     calls = [run.call(), run.call()]
     requests = {(await run.next()).request_id for _ in calls}

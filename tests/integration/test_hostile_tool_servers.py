@@ -15,14 +15,10 @@ import pytest
 
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.json_schema.checker import SchemaChecker
+from app.tools.mcp import servers
 from app.tools.mcp.connection import CONNECT_S, McpServerUnavailable
 from app.tools.mcp.http import BoundedTransport
 from app.tools.mcp.limits import ResponseLimit
-from app.tools.mcp.servers import (
-    MAX_PAGES,
-    McpConnections,
-    McpConnector,
-)
 from app.tools.mcp.spec import HttpServer, StdioServer
 from app.tools.policy import ToolPolicy
 from app.tools.runner import ToolRunner
@@ -46,7 +42,7 @@ async def connected(
     *,
     effect: str = "read_only",
     **more: Any,
-) -> AsyncIterator[McpConnections]:
+) -> AsyncIterator[servers.McpConnections]:
     """Connections to a server: over HTTP, or to a program that was told how to behave."""
     tools = {tool_id.partition("__")[2]: effect for tool_id in wanted}
     if isinstance(server, str):
@@ -55,14 +51,14 @@ async def connected(
         spec: Any = StdioServer(type="stdio", command=command, env=env, tools=tools, **more)
     else:
         spec = HttpServer(type="http", url=server.url, tools=tools, **more)
-    connections = await McpConnector({}, schemas).connect({"library": spec}, wanted)
+    connections = await servers.McpConnector({}, schemas).connect({"library": spec}, wanted)
     try:
         yield connections
     finally:
         await connections.aclose()
 
 
-async def call(connections: McpConnections, **arguments: Any) -> ToolResult:
+async def call(connections: servers.McpConnections, **arguments: Any) -> ToolResult:
     """What the model gets for a call."""
     tools = {tool.id: tool for tool in connections.tools}
     policy = ToolPolicy(frozenset(tools), lambda: None, _unchanged)
@@ -105,7 +101,7 @@ async def test_a_list_without_end_is_read_to_a_limit_and_not_kept(schemas: Schem
     async with serving(HostileServer(page)) as server:
         grown = await most_memory(refused(schemas, server))
 
-    assert pages == MAX_PAGES
+    assert pages == servers.MAX_PAGES
     assert grown < 30 * MB, f"{grown / MB:.0f} MB"
 
 

@@ -32,6 +32,8 @@ from tests.e2e.test_the_commands import of_program
 from tests.factories import a_fact
 from tests.integration.conftest import in_shared_world
 
+pytestmark = in_shared_world
+
 DAY = datetime(2026, 10, 30, tzinfo=UTC)
 PERIOD = {"from": "2026-10-01T00:00:00Z", "to": "2026-11-01T00:00:00Z"}
 MESSAGES = MAX_PAGE + 3
@@ -70,7 +72,6 @@ async def rows_of(http: httpx.AsyncClient, format_: str) -> list[dict[str, Any]]
     return list(csv.DictReader(io.StringIO(response.raise_for_status().text)))
 
 
-@in_shared_world
 async def test_both_formats_have_the_receipts_of_the_account_exactly(
     billed: tuple[httpx.AsyncClient, str],
 ) -> None:
@@ -91,7 +92,6 @@ async def test_both_formats_have_the_receipts_of_the_account_exactly(
     assert {row["SubAccountName"] for row in table} == {"=production"}
 
 
-@in_shared_world
 async def test_the_command_writes_what_the_server_sends(
     world: World, billed: tuple[httpx.AsyncClient, str], tmp_path: Path
 ) -> None:
@@ -114,7 +114,6 @@ async def test_the_command_writes_what_the_server_sends(
     assert (lost.returncode, b"No server can be reached at http://127.0.0.1:9" in lost.stderr) == (1, True)
 
 
-@in_shared_world
 @pytest.mark.parametrize("title", ["pandas", "DuckDB"])
 async def test_the_programs_of_the_document_are_exact(
     world: World, billed: tuple[httpx.AsyncClient, str], tmp_path: Path, title: str

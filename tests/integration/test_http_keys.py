@@ -18,6 +18,8 @@ from tests.e2e.stories import ASSISTANT, World, a_client, a_request
 from tests.integration.conftest import in_shared_world
 from tests.integration.statements import execute, scalar
 
+pytestmark = in_shared_world
+
 LATER, EARLIER = (datetime.now(UTC) + timedelta(days=days) for days in (20, 10))
 MANAGER = ("runs:write", "runs:read", "keys:write")
 
@@ -60,7 +62,6 @@ async def status_of(world: World, secret: str) -> tuple[int, str | None]:
     return answer.status_code, answer.json().get("code")
 
 
-@in_shared_world
 async def test_an_account_is_created_and_renamed(world: World) -> None:
     name, other = f"a-{uuid4().hex}", await new_account(world)
     made = await world.http.post("/v1/accounts", json={"name": name})
@@ -80,7 +81,6 @@ async def test_an_account_is_created_and_renamed(world: World) -> None:
     assert await status_of(world, key.secret) == (200, None)
 
 
-@in_shared_world
 async def test_a_key_is_shown_once_with_what_it_may_do(world: World) -> None:
     account = await new_account(world)
     body = {
@@ -105,7 +105,6 @@ async def test_a_key_is_shown_once_with_what_it_may_do(world: World) -> None:
     assert unknown.status_code == 404
 
 
-@in_shared_world
 async def test_an_expired_key_is_refused_as_a_revoked_one(world: World) -> None:
     made = await new_key(world, expiresAt=LATER.isoformat())
     before = await status_of(world, made.secret)
@@ -140,7 +139,6 @@ GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
 }
 
 
-@in_shared_world
 @pytest.mark.parametrize("case", GIVEN)
 async def test_a_key_gives_at_most_what_it_has(world: World, case: str) -> None:
     own, wanted, field = GIVEN[case]
@@ -158,7 +156,6 @@ async def test_a_key_gives_at_most_what_it_has(world: World, case: str) -> None:
         assert given.json()["detail"].startswith(f"{field}: ")
 
 
-@in_shared_world
 async def test_what_is_not_asked_for_is_as_with_the_giver(world: World) -> None:
     own = {
         "expiresAt": LATER.isoformat().replace("+00:00", "Z"),
@@ -174,7 +171,6 @@ async def test_what_is_not_asked_for_is_as_with_the_giver(world: World) -> None:
     assert {name: child[name] for name in own} == {name: rotated[name] for name in own} == own
 
 
-@in_shared_world
 async def test_stronger_keys_and_those_of_others_are_out_of_reach(world: World) -> None:
     others = await new_key(world)
     async with holder(world, graphs=["messages:*"]) as (http, made):
@@ -200,7 +196,6 @@ async def test_stronger_keys_and_those_of_others_are_out_of_reach(world: World) 
     assert await status_of(world, stronger.secret) == (200, None)
 
 
-@in_shared_world
 async def test_a_rotated_key_ends_after_the_overlap_and_hands_its_schedules_on(world: World) -> None:
     async with holder(world) as (http, made):
         schedule = {"scheduleId": uuid4().hex, "cron": "0 0 1 1 *", "run": a_request()}
@@ -264,7 +259,6 @@ def ways_to_start(schedule: str) -> dict[str, Send]:
     }
 
 
-@in_shared_world
 @pytest.mark.parametrize(
     ("terms", "code"),
     [
@@ -294,7 +288,6 @@ async def test_a_restricted_key_starts_nothing_else_on_any_way(
     assert (graphs if "graphs" in terms else models) == []
 
 
-@in_shared_world
 async def test_a_model_may_be_allowed_by_its_alias(world: World) -> None:
     async with holder(world, models=["haiku"], graphs=["*:assistant"]) as (http, _):
         allowed = await http.post("/v1/runs/preview", json=a_request(model="haiku"))
@@ -308,7 +301,6 @@ async def test_a_model_may_be_allowed_by_its_alias(world: World) -> None:
     assert {graph["id"].partition(":")[2] for graph in graphs} == {"assistant"}
 
 
-@in_shared_world
 async def test_requests_are_limited_together_with_those_of_keys_made_with_a_key(world: World) -> None:
     async with holder(world, limits={"requestsPerMinute": 3}) as (http, made):
         given = await http.post(f"/v1/accounts/{made.account}/keys", json={"scopes": ["runs:read"]})
@@ -321,7 +313,6 @@ async def test_requests_are_limited_together_with_those_of_keys_made_with_a_key(
     assert 429 in own
 
 
-@in_shared_world
 async def test_a_suspended_account_is_refused_until_it_is_resumed(world: World) -> None:
     made = await new_key(world)
     credential = Credential(ApiKeyId(UUID(made.id)), None)
@@ -345,7 +336,6 @@ async def test_a_suspended_account_is_refused_until_it_is_resumed(world: World) 
     assert run["runId"] == "r1"
 
 
-@in_shared_world
 async def test_an_account_cannot_suspend_itself(world: World) -> None:
     own = await world.http.patch("/v1/accounts/default", json={"suspended": True})
     unclear = await world.http.patch("/v1/accounts/default", json={"stopRuns": True})
@@ -354,7 +344,6 @@ async def test_an_account_cannot_suspend_itself(world: World) -> None:
     assert unclear.status_code == 422
 
 
-@in_shared_world
 async def test_every_change_is_in_the_audit_log(world: World) -> None:
     async with holder(world) as (http, made):
         path = f"/v1/accounts/{made.account}"
@@ -393,7 +382,6 @@ async def test_every_change_is_in_the_audit_log(world: World) -> None:
     assert all(secret["key"] not in str(seen) for secret in (child, rotated))
 
 
-@in_shared_world
 @pytest.mark.parametrize("statement", ["UPDATE {} SET action = 'x'", "DELETE FROM {}", "TRUNCATE {}"])
 async def test_the_audit_log_cannot_be_changed(world: World, statement: str) -> None:
     with pytest.raises(StatementFailed, match="never changed"):

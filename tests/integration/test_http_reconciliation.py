@@ -21,6 +21,8 @@ from tests.e2e.stories import World, a_client
 from tests.integration.bookkeeping import CHEAP, OTHER_KEY, SONNET, Bookkeeping, bookkeeping
 from tests.integration.conftest import in_shared_world
 
+pytestmark = in_shared_world
+
 
 def text_of(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -62,7 +64,6 @@ async def get(client: httpx.AsyncClient, path: str = "", **params: Any) -> Any:
     return response.raise_for_status().json()
 
 
-@in_shared_world
 @pytest.mark.usefixtures("compared")
 async def test_an_account_sees_what_is_confirmed_of_its_own_cost(reader: httpx.AsyncClient) -> None:
     found = await get(reader, to=text_of(DAY + 2 * ONE_DAY))
@@ -79,7 +80,6 @@ async def test_an_account_sees_what_is_confirmed_of_its_own_cost(reader: httpx.A
     assert (difference["evidence"], found["organization"]) == ({}, None)
 
 
-@in_shared_world
 async def test_a_run_is_compared_by_its_own_receipts(world: World, compared: KeyRecord) -> None:
     statements = ReconciliationStatements(world.services.database)
 
@@ -93,7 +93,6 @@ async def test_a_run_is_compared_by_its_own_receipts(world: World, compared: Key
     assert (other.differences, other.compared_until) == ([], found.compared_until)
 
 
-@in_shared_world
 @pytest.mark.usefixtures("compared")
 async def test_another_account_sees_nothing_of_it(world: World) -> None:
     _, secret = await world.services.accounts.create_key(f"tenant-{uuid4().hex}", ["receipts:read"])
@@ -106,7 +105,6 @@ async def test_another_account_sees_nothing_of_it(world: World) -> None:
     assert refused.status_code == 403
 
 
-@in_shared_world
 @pytest.mark.usefixtures("compared")
 async def test_an_operator_sees_everything(world: World) -> None:
     found = (await get(world.http))["organization"]
@@ -130,7 +128,6 @@ async def test_an_operator_sees_everything(world: World) -> None:
     )
 
 
-@in_shared_world
 @pytest.mark.usefixtures("compared")
 async def test_all_differences_are_listed_in_pages(world: World) -> None:
     first = await get(world.http, "/differences", limit=1)
@@ -143,7 +140,6 @@ async def test_all_differences_are_listed_in_pages(world: World) -> None:
     assert [each["providerKeyId"] is not None for each in explained["items"]] == [True]
 
 
-@in_shared_world
 @pytest.mark.usefixtures("compared")
 async def test_a_wrong_window_is_refused(reader: httpx.AsyncClient) -> None:
     response = await reader.get("/v1/reconciliation", params={"from": WINDOW["to"], "to": WINDOW["from"]})
@@ -151,7 +147,6 @@ async def test_a_wrong_window_is_refused(reader: httpx.AsyncClient) -> None:
     assert response.status_code == 422
 
 
-@in_shared_world
 @pytest.mark.usefixtures("compared")
 async def test_operators_scrape_metrics(world: World, reader: httpx.AsyncClient) -> None:
     scraped = (await world.http.get("/metrics")).raise_for_status()

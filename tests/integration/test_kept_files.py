@@ -133,7 +133,7 @@ async def test_what_an_end_user_has_is_not_lost_with_one_conversation(
         await left(database, run, workspace, memory=str(number))
     newest = await opened(database, runs[2], tmp_path / "newest", spec=spec)
     async with database.transaction() as tx:
-        await delete_files(tx, runs[1])
+        await delete_files(tx, [runs[1]])
     before = await opened(database, runs[2], tmp_path / "before", spec=spec)
     await execute(database, "UPDATE workspaces SET expires_at = now()")
     none = await opened(database, runs[2], tmp_path / "none", spec=spec)
@@ -154,7 +154,7 @@ async def test_accounts_share_neither_keys_nor_contents(database: Database, tmp_
         sha256 = await scalar(database, "SELECT sha256 FROM file_contents")
         assert await lock_contents(tx, other.account_id, [sha256]) == set()
         before = await stored_bytes(tx, key.account_id)
-        await delete_files(tx, first)
+        await delete_files(tx, [first])
         # Equal files were stored once.
         assert before - await stored_bytes(tx, key.account_id) == 1000
 
@@ -179,7 +179,7 @@ async def test_a_content_that_is_deleted_and_stored_at_once_is_there(
 
     async def delete() -> None:
         async with database.transaction() as tx:
-            await delete_files(tx, first)
+            await delete_files(tx, [first])
 
     async def store() -> None:
         await left(database, second, workspace, b="same")

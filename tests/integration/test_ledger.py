@@ -9,11 +9,7 @@ from sqlalchemy import text
 
 from app.auth.records import KeyRecord
 from app.billing.budgets.records import Amount
-from app.billing.credit.ledger import (
-    CreditLedger,
-    InsufficientCredits,
-    ReferenceTaken,
-)
+from app.billing.credit.ledger import CreditLedger, InsufficientCredits, ReferenceTaken
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import CreditBalance
 from app.billing.prices.price_list import Charge, PriceList

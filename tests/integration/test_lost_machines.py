@@ -19,6 +19,7 @@ from app.platform.db import Database
 from app.runs.requeueing.repository import requeue_run
 from app.usage.records import TokenUsage
 from tests.factories import a_fact
+from tests.integration import run_service
 from tests.integration.lost_machines import (
     PLACEHOLDER,
     USD_OF_100,
@@ -31,19 +32,14 @@ from tests.integration.lost_machines import (
     used,
 )
 from tests.integration.run_process import a_run_elsewhere
-from tests.integration.run_service import (
-    RETRIED,
-    OpenCore,
-    a_lost_run,
-)
 from tests.unit.billing.receipts.journals import JournalDirectory
 
 
 async def test_a_run_that_ends_is_charged_before_its_credit_is_released(
-    open_core: OpenCore, database: Database, key: KeyRecord, tmp_path: Path
+    open_core: run_service.OpenCore, database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
     async with open_core() as core:
-        run = await a_lost_run(core)
+        run = await run_service.a_lost_run(core)
         await lose_machine(database, tmp_path / "lost", used(100, key))
 
         assert await core.recovery.recover() == 1
@@ -57,10 +53,10 @@ async def test_a_run_that_ends_is_charged_before_its_credit_is_released(
 
 
 async def test_the_budget_of_the_next_attempt_counts_what_the_lost_machine_had_begun(
-    open_core: OpenCore, database: Database, key: KeyRecord, tmp_path: Path
+    open_core: run_service.OpenCore, database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
     async with open_core() as core:
-        run = await a_lost_run(core, RETRIED, "chat-1")
+        run = await run_service.a_lost_run(core, run_service.RETRIED, "chat-1")
         await lose_machine(database, tmp_path / "lost", used(100, key))
         record = await core.service.get(run)
         delivering = asyncio.create_task(ReceiptDelivery(database, core.process.receipts).work())

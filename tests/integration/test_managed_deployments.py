@@ -17,25 +17,14 @@ from app.requests.principal import SCOPES, Scope
 from app.requests.run_request import RunLimits
 from app.runs.managed.deployed import session_of
 from app.schedules.cron import Timing
+from app.schedules.deployments import service
 from app.schedules.deployments.records import DeploymentOrder, DeploymentRunFilter
-from app.schedules.deployments.service import (
-    DeploymentChanged,
-    Deployments,
-    SessionDelayed,
-)
 from app.schedules.records import Schedule
 from app.schedules.service import DeploymentArchived
 from tests.e2e.stories import ASSISTANT, World, a_client
+from tests.integration import schedule_server
 from tests.integration.conftest import in_shared_world
 from tests.integration.run_service import a_request
-from tests.integration.schedule_server import (
-    MINUTE,
-    NOON,
-    OpenServer,
-    ScheduleServer,
-    SetClock,
-    waits_for,
-)
 from tests.integration.statements import rows
 from tests.integration.test_http_storage import outcome
 from tests.integration.test_managed_sessions import message_of
@@ -136,7 +125,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "initial_events": {"initial_events": []},
     "initial_events: must hold": {"initial_events": [says(" ")]},
     "initial_events: must not have more": {"initial_events": [says("x" * 20_000), says("x" * 20_000)]},
-    "agent: must match": {"agent": "agent_1"},
+    "agent: must be an executor": {"agent": "agent_1"},
     "initial_events.0.content.0.text": {"initial_events": [says("a\x00b")]},
     "initial_events.0.type": {"initial_events": [{"type": "user.define_outcome", "description": "x"}]},
     "initial_events.0.content.0": {"initial_events": [{"type": "user.message", "content": [IMAGE]}]},
@@ -222,24 +211,26 @@ def an_order(cron: str = "* * * * *", name: str = "Report", **fields: Any) -> De
     return DeploymentOrder({"name": name}, Timing(cron), a_request(prompt="Report!", **fields))
 
 
-async def decided(server: ScheduleServer, deployed: Schedule | None = None) -> list[tuple[str, str]]:
+async def decided(
+    server: schedule_server.ScheduleServer, deployed: Schedule | None = None
+) -> list[tuple[str, str]]:
     """The runs of deployments, oldest first: their ids and outcomes."""
     chosen = DeploymentRunFilter(deployment_id=None if deployed is None else deployed.schedule_id)
-    found, _ = await Deployments(server.service).runs(server.owner, chosen, PageRequest(100))
+    found, _ = await service.Deployments(server.service).runs(server.owner, chosen, PageRequest(100))
     return [(each.due.run_id, each.due.outcome) for each in reversed(found)]
 
 
 async def test_each_due_time_begins_one_session_whose_budget_is_its_own(
-    open_server: OpenServer, database: Database
+    open_server: schedule_server.OpenServer, database: Database
 ) -> None:
     limits = RunLimits.of(max_budget_usd=Decimal("2.50"), cover_calls=True)
     metadata = Attributed.of(metadata={"team": "a"}).metadata
     go_on = asyncio.Event()
-    async with open_server(waits_for(go_on)) as server, open_server() as second:
-        deployments = Deployments(server.service)
+    async with open_server(schedule_server.waits_for(go_on)) as server, open_server() as second:
+        deployments = service.Deployments(server.service)
         deployed = await deployments.create(server.owner, an_order(limits=limits, metadata=metadata))
         for minute in (1, 2):
-            server.clock.now = second.clock.now = NOON + minute * MINUTE
+            server.clock.now = second.clock.now = schedule_server.NOON + minute * schedule_server.MINUTE
             await asyncio.gather(server.pass_once(), second.pass_once())
         # The first one is still at work: sessions do not wait for each other.
         runs = await server.runs()
@@ -249,7 +240,7 @@ async def test_each_due_time_begins_one_session_whose_budget_is_its_own(
         outcomes = await decided(server, deployed)
     sessions = await rows(
         database,
-        "SELECT state_key, managed, deployment_id, turns FROM sessions ORDER BY created_at, state_key",
+        "SELECT state_key, title, managed, deployment_id, turns FROM sessions ORDER BY created_at, state_key",
     )
 
     assert [outcome for _, outcome in outcomes] == ["started", "started"]
@@ -257,18 +248,18 @@ async def test_each_due_time_begins_one_session_whose_budget_is_its_own(
     assert {run.state_key for run in runs} == {session_of(run_id) for run_id, _ in outcomes}
     assert {row.state_key for row in sessions} == {run.state_key for run in runs}
     assert [row.turns for row in sessions] == [1, 1]
-    assert {row.deployment_id for row in sessions} == {deployed.schedule_id}
+    assert {(row.deployment_id, row.title) for row in sessions} == {(deployed.schedule_id, "Report!")}
     settings = sessions[0].managed
     assert (settings["budgetUsd"], settings["metadata"]) == ("2.50", {"team": "a"})
     assert settings["apiKeyId"] == str(deployed.api_key_id)
 
 
 async def test_a_start_that_is_repeated_begins_no_second_session(
-    open_server: OpenServer, database: Database
+    open_server: schedule_server.OpenServer, database: Database
 ) -> None:
     async with open_server() as server:
-        deployed = await Deployments(server.service).create(server.owner, an_order())
-        server.clock.now = NOON + MINUTE
+        deployed = await service.Deployments(server.service).create(server.owner, an_order())
+        server.clock.now = schedule_server.NOON + schedule_server.MINUTE
         (claimed,) = await server.firing.take(deployed.id) or []
         await server.firing._start_run(claimed)
         await server.firing.start(claimed)
@@ -281,13 +272,13 @@ async def test_a_start_that_is_repeated_begins_no_second_session(
 
 
 async def test_a_refused_due_time_leaves_no_session_and_says_why(
-    open_server: OpenServer, database: Database
+    open_server: schedule_server.OpenServer, database: Database
 ) -> None:
     async with open_server() as server:
-        deployments = Deployments(server.service)
+        deployments = service.Deployments(server.service)
         deployed = await deployments.create(server.owner, an_order())
         await server.core.process.ledger.change_mode(server.owner.account_id, "prepaid")
-        await server.at(NOON + MINUTE)
+        await server.at(schedule_server.NOON + schedule_server.MINUTE)
         found, _ = await deployments.runs(server.owner, DeploymentRunFilter(has_error=True), PageRequest(10))
         none, _ = await deployments.runs(server.owner, DeploymentRunFilter(has_error=False), PageRequest(10))
         one = await deployments.find_run(server.owner, found[0].due.run_id)
@@ -299,12 +290,12 @@ async def test_a_refused_due_time_leaves_no_session_and_says_why(
     assert one.deployment_id == deployed.schedule_id
 
 
-async def test_one_without_a_schedule_is_run_by_clients_only(open_server: OpenServer) -> None:
+async def test_one_without_a_schedule_is_run_by_clients_only(open_server: schedule_server.OpenServer) -> None:
     async with open_server() as server:
-        deployments = Deployments(server.service)
+        deployments = service.Deployments(server.service)
         deployed = await deployments.create(server.owner, an_order(""))
         name = deployed.schedule_id
-        await server.at(NOON + timedelta(days=400))
+        await server.at(schedule_server.NOON + timedelta(days=400))
         run = await deployments.run(server.owner, name)
         await server.service.pause(server.owner, name)
         paused = await deployments.run(server.owner, name)
@@ -317,19 +308,21 @@ async def test_one_without_a_schedule_is_run_by_clients_only(open_server: OpenSe
     assert outcomes == [(run.due.run_id, "started"), (paused.due.run_id, "started")]
 
 
-async def test_a_session_that_cannot_begin_for_the_moment_is_begun_later(open_server: OpenServer) -> None:
+async def test_a_session_that_cannot_begin_for_the_moment_is_begun_later(
+    open_server: schedule_server.OpenServer,
+) -> None:
     go_on = asyncio.Event()
-    async with open_server(waits_for(go_on), places=1, queued=0) as server:
-        deployments = Deployments(server.service)
+    async with open_server(schedule_server.waits_for(go_on), places=1, queued=0) as server:
+        deployments = service.Deployments(server.service)
         deployed = await deployments.create(server.owner, an_order(""))
         name = deployed.schedule_id
         await deployments.run(server.owner, name)
-        with pytest.raises(SessionDelayed):
+        with pytest.raises(service.SessionDelayed):
             await deployments.run(server.owner, name)
         before = await decided(server)
         go_on.set()
         await server.ended()
-        await server.at(NOON + MINUTE)
+        await server.at(schedule_server.NOON + schedule_server.MINUTE)
         await server.ended()
         after = await decided(server)
 
@@ -337,7 +330,7 @@ async def test_a_session_that_cannot_begin_for_the_moment_is_begun_later(open_se
     assert [outcome for _, outcome in after] == ["started", "started"]
 
 
-class MeetingClock(SetClock):
+class MeetingClock(schedule_server.SetClock):
     """Those who read it first wait for each other, if there is somewhere to meet."""
 
     meeting: asyncio.Barrier | None = None
@@ -351,11 +344,11 @@ class MeetingClock(SetClock):
 
 
 async def test_an_archived_one_begins_nothing_and_two_changes_at_once_are_one(
-    open_server: OpenServer,
+    open_server: schedule_server.OpenServer,
 ) -> None:
     clock = MeetingClock()
     async with open_server(clock=clock) as server:
-        deployments = Deployments(server.service)
+        deployments = service.Deployments(server.service)
         deployed = await deployments.create(server.owner, an_order())
         name = deployed.schedule_id
 
@@ -369,12 +362,12 @@ async def test_an_archived_one_begins_nothing_and_two_changes_at_once_are_one(
         clock.meeting = asyncio.Barrier(2)
         results = await asyncio.gather(*map(renamed, ("One", "Two")), return_exceptions=True)
         await server.service.archive(server.owner, name)
-        await server.at(NOON + 10 * MINUTE)
+        await server.at(schedule_server.NOON + 10 * schedule_server.MINUTE)
         with pytest.raises(DeploymentArchived):
             await deployments.run(server.owner, name)
         outcomes = await decided(server)
 
     changed = [each for each in results if isinstance(each, Schedule)]
     assert len(changed) == 1
-    assert [type(each) for each in results if not isinstance(each, Schedule)] == [DeploymentChanged]
+    assert [type(each) for each in results if not isinstance(each, Schedule)] == [service.DeploymentChanged]
     assert outcomes == []

@@ -21,7 +21,7 @@ from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import ASSISTANT, KEY, World, WorldOf, a_client
 from tests.graph_files import graph_files
 from tests.integration.conftest import in_shared_world
-from tests.integration.statements import execute
+from tests.integration.statements import execute, noted
 from tests.patience import PATIENCE_S
 
 PATH = "/managed-agents/v1"
@@ -93,9 +93,6 @@ WRONG: dict[str, dict[str, Any]] = {
     "environment_id": {"environment_id": "env_other"},
     "resources": {"resources": [{"type": "file", "file_id": "x"}]},
     "vault_ids": {"vault_ids": ["vlt_1"]},
-    "budget.max_list_cost.amount": {
-        "budget": {"type": "limit", "max_list_cost": {"amount": "0.5", "currency": "USD"}}
-    },
     "model": {"agent": {"type": "agent_with_overrides", "id": ASSISTANT, "model": "gpt"}},
     "metadata": {"metadata": {"a": "x" * 513}},
     "title": {"title": "a\x00b"},
@@ -103,6 +100,17 @@ WRONG: dict[str, dict[str, Any]] = {
     "initial_events.0.content": {"initial_events": [{"type": "user.message", "content": []}]},
     "initial_events.0.content: must hold": {
         "initial_events": [{"type": "user.message", "content": [{**TEXT, "text": " "}]}]
+    },
+    "initial_events.1.content.0.source.data": {
+        "initial_events": [
+            {"type": "user.message", "content": [TEXT]},
+            {
+                "type": "user.message",
+                "content": [
+                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "x"}}
+                ],
+            },
+        ]
     },
 }
 
@@ -117,6 +125,34 @@ async def test_a_session_that_cannot_be_is_refused_by_its_field(
     assert status == (404 if field == "model" else 400), kind
     assert message.startswith(field)
     assert (await tenant.get(SESSIONS)).json()["data"] == []
+
+
+async def test_a_session_begins_with_its_first_message_or_not_at_all(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("ok")]))
+    http = world.http
+    messages = [{"type": "user.message", "content": [{**TEXT, "text": each}]} for each in ("One", "Two")]
+    first = await created(
+        http, agent="messages:assistant", title="Named", metadata={"a": "1"}, initial_events=messages
+    )
+    begun = (await http.get(f"{SESSIONS}/{first['id']}")).json()
+    caller = await world.services.accounts.authenticate(KEY)
+    asked: list[str] = []
+    async with asyncio.timeout(PATIENCE_S):
+        while len(asked) < len(messages):
+            listed = await http.get(f"{SESSIONS}/{first['id']}/events", params={"types[]": "user.message"})
+            asked = [each["content"][0]["text"] for each in listed.json()["data"]]
+            await asyncio.sleep(0.02)
+    untitled = await created(http, agent="messages:assistant", initial_events=messages[:1])
+    await world.services.ledger.change_mode(caller.account_id, "prepaid")
+    refused = await http.post(SESSIONS, json={**NEW, "initial_events": messages})
+
+    assert first["id"].startswith(PREFIX)
+    assert (begun["title"], begun["metadata"], begun["deployment_id"]) == ("Named", {"a": "1"}, None)
+    assert asked == ["One", "Two"]
+    assert message_of(refused)[:2] == (402, "billing_error")
+    assert untitled["title"] is None
+    assert [each["id"] for each in (await http.get(SESSIONS)).json()["data"]] == [untitled["id"], first["id"]]
+    assert len((await http.get("/v1/sessions")).json()["items"]) == 2
 
 
 async def test_a_tool_that_no_run_could_have_is_refused_when_it_is_described(
@@ -279,3 +315,57 @@ async def test_what_a_budget_has_left_is_known_before_the_next_run_begins(world_
 
     assert second.run_id != first.run_id
     await world.services.runs.wait(RunKey(caller.account_id, second.run_id))
+
+
+async def test_receipts_are_read_only_for_a_page_that_may_list_what_they_say(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("One")])))
+    session = await created(world.http, agent="messages:assistant")
+    path = f"{SESSIONS}/{session['id']}/events"
+    sent = await world.http.post(path, json={"events": [{"type": "user.message", "content": [TEXT]}]})
+    assert sent.status_code == 200, sent.text
+    caller = await world.services.accounts.authenticate(KEY)
+    (turn,) = (await world.services.managed.get(caller, session["id"])).turns
+    await world.services.runs.wait(RunKey(caller.account_id, turn.run_id))
+    whole = (await world.http.get(path)).json()["data"]
+    (usage,) = (each for each in whole if each["type"] == "session.usage")
+
+    async def listed(kind: str, **more: str) -> tuple[list[str], int]:
+        with noted(world.services.database, "charge_receipts.usage_unit_id") as read:
+            answer = await world.http.get(path, params={"types[]": kind, **more})
+        return [each["id"] for each in answer.json()["data"]], len(read)
+
+    messages, none_read = await listed("agent.message")
+    used, once_read = await listed("session.usage")
+    # The page before had another filter.
+    ended, _ = await listed("session.status_idle", page=usage["id"])
+    before, _ = await listed("user.message", page=usage["id"])
+
+    assert (len(messages), none_read) == (1, 0)
+    assert (used, once_read) == ([usage["id"]], 1)
+    assert (len(ended), before) == (1, [])
+
+
+async def test_a_page_reads_the_receipts_and_questions_of_its_runs_together(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("One")]))
+    caller = await world.services.accounts.authenticate(KEY)
+    session = await created(world.http, agent="messages:assistant")
+    path = f"{SESSIONS}/{session['id']}/events"
+    for number in range(4):
+        said = await world.services.managed.say(caller, session["id"], f"Q{number}", request_id="q")
+        await world.services.runs.wait(RunKey(caller.account_id, said.run_id))
+    await world.services.managed.settled(caller, session["id"])
+
+    async def listed(**more: str) -> tuple[list[str], int, int]:
+        database = world.services.database
+        with (
+            noted(database, "charge_receipts.usage_unit_id") as receipts,
+            noted(database, ".question") as asked,
+        ):
+            events = (await world.http.get(path, params={"types[]": "span.model_request_end", **more})).json()
+        return [each["id"] for each in events["data"]], len(receipts), len(asked)
+
+    whole = await listed()
+    newest = await listed(order="desc", limit="2")
+
+    assert (len(whole[0]), *whole[1:]) == (4, 1, 1)
+    assert newest == (whole[0][:1:-1], 1, 1)

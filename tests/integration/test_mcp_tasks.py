@@ -59,11 +59,25 @@ async def polled(
             await asyncio.sleep(0.05)
 
 
+async def posted(http: httpx.AsyncClient, session: str, message: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a message of a session."""
+    found: dict[str, Any] = (await http.post(PATH, **in_session(session, message))).json()
+    return found
+
+
+async def begun_in(http: httpx.AsyncClient, session: str, tool: str = TOOL, message: str = "ho") -> str:
+    """The id of a new task of a session."""
+    found: str = (await posted(http, session, a_call(tool, message, **AS_TASK)))["result"]["task"]["taskId"]
+    return found
+
+
+def listing(**params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 3, "method": "tasks/list", "params": params}
+
+
 async def statuses(http: httpx.AsyncClient, session: str) -> list[str]:
     """Of the tasks that a session lists."""
-    listing = {"jsonrpc": "2.0", "id": 3, "method": "tasks/list"}
-    found = (await http.post(PATH, **in_session(session, listing))).json()["result"]["tasks"]
-    return [task["status"] for task in found]
+    return [task["status"] for task in (await posted(http, session, listing()))["result"]["tasks"]]
 
 
 async def a_session(world: World, **capabilities: Any) -> str:
@@ -147,7 +161,6 @@ async def test_tasks_are_those_of_the_key_that_began_them(world_of: WorldOf) -> 
     task = await begun(world.http)
     await hold.reached.wait()
     session = await a_session(world)
-    listing = {"jsonrpc": "2.0", "id": 3, "method": "tasks/list"}
 
     for key in keys:
         async with a_client(world.url, key, agent=MESSAGES) as other:
@@ -156,16 +169,15 @@ async def test_tasks_are_those_of_the_key_that_began_them(world_of: WorldOf) -> 
                 for method in ("get", "update", "cancel")
             ]
             refused += [
-                (await other.post(PATH, **in_session(session, of_task(method, task)))).json()
-                for method in ("get", "result", "cancel")
+                await posted(other, session, of_task(method, task)) for method in ("get", "result", "cancel")
             ]
             unknown = [await sent(other, of_task("get", each)) for each in ("none", "run:none")]
-            listed = (await other.post(PATH, **in_session(session, listing))).json()
+            listed = await posted(other, session, listing())
         codes = {(each["error"]["code"], each["error"]["data"]["code"]) for each in [*refused, *unknown]}
         assert codes == {(-32602, "run_not_found")}
         assert listed["result"]["tasks"] == []
     wrong = [
-        (await world.http.post(PATH, **in_session(session, {**of_task(name, ""), "params": params}))).json()
+        await posted(world.http, session, {**of_task(name, ""), "params": params})
         for name in ("get", "result", "cancel")
         for params in ({}, {"taskId": 5})
     ]
@@ -219,13 +231,9 @@ async def test_a_task_is_cancelled_once(world_of: WorldOf) -> None:
     ended = await polled(world.http, first)
     later = await sent(world.http, of_task("cancel", first))
     hold.reached.clear()
-    called = await world.http.post(PATH, **in_session(session, a_call(TOOL, "ho", **AS_TASK)))
-    second = called.json()["result"]["task"]["taskId"]
+    second = await begun_in(world.http, session)
     await hold.reached.wait()
-    answers = [
-        (await world.http.post(PATH, **in_session(session, of_task("cancel", second)))).json()
-        for _ in range(2)
-    ]
+    answers = [await posted(world.http, session, of_task("cancel", second)) for _ in range(2)]
     outcome = await world.http.post(PATH, **in_session(session, of_task("result", second)))
 
     assert [each["result"]["resultType"] for each in (*taken, later)] == ["complete"] * 3
@@ -245,10 +253,9 @@ async def test_a_failed_run_is_a_failed_task_only_where_the_revision_says_so(wor
     session = await a_session(world)
 
     done = await polled(world.http, await begun(world.http))
-    called = await world.http.post(PATH, **in_session(session, a_call(TOOL, "ho", **AS_TASK)))
-    task = called.json()["result"]["task"]["taskId"]
+    task = await begun_in(world.http, session)
     outcome = messages_in((await world.http.post(PATH, **in_session(session, of_task("result", task)))).text)
-    shown = (await world.http.post(PATH, **in_session(session, of_task("get", task)))).json()["result"]
+    shown = (await posted(world.http, session, of_task("get", task)))["result"]
 
     assert (done["status"], done["result"]["isError"]) == ("completed", True)
     result = outcome[-1][1]["result"]
@@ -264,11 +271,8 @@ async def test_the_result_of_a_task_of_a_session_asks_in_its_stream_and_is_resum
     send = Reply([ToolUse(MAIL, {"to": "a@example.org", "text": "hi"})])
     world = await world_of(in_turn(send, Reply([Text("Sent.")])), agent=MESSAGES, **office_settings(tmp_path))
     session = await a_session(world, **FORMS)
-    listed = await world.http.post(
-        PATH, **in_session(session, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
-    )
-    called = await world.http.post(PATH, **in_session(session, a_call(MAILER, "write", **AS_TASK)))
-    task = called.json()["result"]["task"]["taskId"]
+    listed = await posted(world.http, session, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    task = await begun_in(world.http, session, MAILER, "write")
     wanted = in_session(session, of_task("result", task, _meta={"progressToken": "p"}))
 
     async with world.http.stream("POST", PATH, **wanted) as response:
@@ -277,7 +281,7 @@ async def test_the_result_of_a_task_of_a_session_asks_in_its_stream_and_is_resum
             text += part
             if not answered and "elicitation/create" in text:
                 answered = True
-                shown = await world.http.post(PATH, **in_session(session, of_task("get", task)))
+                shown = await posted(world.http, session, of_task("get", task))
                 listed_as = await statuses(world.http, session)
                 asked = messages_in(text)[-1][1]
                 reply = {"jsonrpc": "2.0", "id": asked["id"], "result": APPROVED}
@@ -286,9 +290,9 @@ async def test_the_result_of_a_task_of_a_session_asks_in_its_stream_and_is_resum
     rest = await world.http.get(PATH, headers={**wanted["headers"], "Last-Event-ID": first})
 
     related = {"io.modelcontextprotocol/related-task": {"taskId": task}}
-    assert {each["execution"]["taskSupport"] for each in listed.json()["result"]["tools"]} == {"optional"}
+    assert {each["execution"]["taskSupport"] for each in listed["result"]["tools"]} == {"optional"}
     assert asked["params"]["_meta"] == related
-    assert [shown.json()["result"]["status"], *listed_as] == ["input_required"] * 2
+    assert [shown["result"]["status"], *listed_as] == ["input_required"] * 2
     assert messages_in(rest.text)[-1] == messages_in(text)[-1]
     result = messages_in(text)[-1][1]["result"]
     assert (result["content"][0]["text"], result["_meta"] | related) == ("Sent.", result["_meta"])
@@ -301,15 +305,14 @@ async def test_the_result_of_a_task_waits_for_the_end_of_its_run_where_the_clien
     script = in_turn(send, Reply([Text("Sent.")]))
     world = await world_of(script, agent=MESSAGES, **office_settings(tmp_path))
     session = await a_session(world)
-    called = await world.http.post(PATH, **in_session(session, a_call(MAILER, "write", **AS_TASK)))
-    task = called.json()["result"]["task"]["taskId"]
+    task = await begun_in(world.http, session, MAILER, "write")
     asked = await world.first(task, "permission_request")
 
     named = {"name": MAILER, "arguments": {"message": "x", "conversation": f"run:{task}"}}
     plain = {**a_call(MAILER, ""), "params": named}
 
     async with world.http.stream("POST", PATH, **in_session(session, of_task("result", task))) as response:
-        shown = await world.http.post(PATH, **in_session(session, of_task("get", task)))
+        shown = await posted(world.http, session, of_task("get", task))
         listed_as = await statuses(world.http, session)
         # A call does not wait for the person.
         linked = await world.http.post(PATH, **in_session(session, plain))
@@ -317,7 +320,7 @@ async def test_the_result_of_a_task_waits_for_the_end_of_its_run_where_the_clien
         text = (await response.aread()).decode()
 
     assert "Waiting for a person" in messages_in(linked.text)[-1][1]["result"]["content"][0]["text"]
-    assert [shown.json()["result"]["status"], *listed_as] == ["working"] * 2
+    assert [shown["result"]["status"], *listed_as] == ["working"] * 2
     assert messages_in(text)[-1][1]["result"]["content"][0]["text"] == "Sent."
 
 
@@ -344,22 +347,15 @@ async def test_tasks_of_a_session_are_listed_in_pages(world_of: WorldOf, admin: 
     ids = []
     for number in range(3):
         call = {**a_call(TOOL, str(number), **AS_TASK), "id": number + 10}
-        ids.append(
-            (await world.http.post(PATH, **in_session(session, call))).json()["result"]["task"]["taskId"]
-        )
+        ids.append((await posted(world.http, session, call))["result"]["task"]["taskId"])
         await world.ended(ids[-1])
     await world.http.delete(f"/v1/runs/{ids[0]}")
 
-    async def page(**params: Any) -> dict[str, Any]:
-        message = {"jsonrpc": "2.0", "id": 3, "method": "tasks/list", "params": params}
-        found: dict[str, Any] = (await world.http.post(PATH, **in_session(session, message))).json()
-        return found
-
-    whole = (await page())["result"]
+    whole = (await posted(world.http, session, listing()))["result"]
     await copied(admin, ids[2], times=60)
-    first = (await page())["result"]
-    second = (await page(cursor=first["nextCursor"]))["result"]
-    wrong = (await page(cursor="x"))["error"]
+    first = (await posted(world.http, session, listing()))["result"]
+    second = (await posted(world.http, session, listing(cursor=first["nextCursor"])))["result"]
+    wrong = (await posted(world.http, session, listing(cursor="x")))["error"]
 
     assert [each["taskId"] for each in whole["tasks"]] == ids[:0:-1]
     assert {each["status"] for each in whole["tasks"]} == {"completed"}

@@ -118,9 +118,8 @@ async def test_a_fork_ends_where_it_was_made(database: Database, plan: RunPlan) 
 
     copy = await store.fork(conversation, first.line["uuid"])
 
-    copied = await store.entries(replace(conversation, session_id=copy).transcript)
-    assert [entry.line["message"] for entry in copied] == [first.line["message"]]
-    assert copied[0].run_id == first.run_id
+    assert [entry.line["message"] for entry in copy.entries] == [first.line["message"]]
+    assert copy.entries[0].run_id == first.run_id
 
 
 async def test_a_line_that_cannot_be_stored_keeps_no_other_from_being_stored(

@@ -24,6 +24,8 @@ from tests.e2e.stories import KEY, World, a_client, a_request, a_world
 from tests.integration.conftest import in_shared_world
 from tests.patience import PATIENCE_S
 
+pytestmark = in_shared_world
+
 GRAPH = f"{MESSAGES}:assistant"
 MODEL = "claude-sonnet-5-5"
 HOSTILE_MODEL = "claude-unheard-of-20261123"
@@ -89,7 +91,6 @@ async def port(postgres: str, tmp_path_factory: Any) -> AsyncIterator[Port]:
         yield Port(world, listening["url"])
 
 
-@in_shared_world
 async def test_what_happens_is_counted_once_and_without_ids(port: Port) -> None:
     bodies = [a_request(prompt, graphId=GRAPH) for prompt in ("hello", "hostile")]
     runs = [(await port.world.http.post("/v1/runs/wait", json=body)).json() for body in bodies]
@@ -124,7 +125,6 @@ async def statuses(port: Port, *requests: tuple[str, str]) -> list[int]:
         return [(await client.request(method, origin + path)).status_code for method, path in requests]
 
 
-@in_shared_world
 async def test_the_port_serves_metrics_and_nothing_else(port: Port) -> None:
     paths = ["/", "/metrics/", "/metrics2", "/healthz", "/openapi.json", "/v1/runs", "/v1/metrics"]
 
@@ -133,7 +133,6 @@ async def test_the_port_serves_metrics_and_nothing_else(port: Port) -> None:
     assert await statuses(port, ("GET", "/metrics"), ("HEAD", "/metrics")) == [200, 200]
 
 
-@in_shared_world
 async def test_the_api_shows_metrics_to_keys_that_may_read_them(port: Port) -> None:
     async def seen(scopes: list[Scope], path: str) -> int:
         _, key = await port.world.services.accounts.create_key("operations", scopes)
@@ -152,7 +151,6 @@ async def test_the_api_shows_metrics_to_keys_that_may_read_them(port: Port) -> N
         assert (await stranger.get("/v1/metrics")).status_code == 404
 
 
-@in_shared_world
 async def test_a_database_that_does_not_answer_hides_only_what_is_read_from_it(port: Port) -> None:
     database = port.world.services.database
     async with database.transaction() as tx:
@@ -173,7 +171,6 @@ def documented() -> dict[str, tuple[str, set[str]]]:
     return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 
 
-@in_shared_world
 async def test_the_guide_has_every_metric_with_its_type_and_labels(port: Port) -> None:
     scraped = await port.families()
     table = documented()
@@ -194,7 +191,6 @@ def named_in(source: str) -> Iterator[str]:
         yield re.sub(r"_(bucket|sum|count)$", "", name)
 
 
-@in_shared_world
 async def test_dashboard_and_alerts_name_metrics_that_exist(port: Port) -> None:
     exist = {*(await port.families()), NEVER_COMPARED}
     dashboard = json.loads((ROOT / "deploy" / "grafana" / "runtally.json").read_text("utf-8"))

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,14 @@ from app.conversations.message_store import MessageStore
 from app.conversations.neutral_transcript import assistant_line, user_line
 from app.conversations.records import Transcript, TranscriptEntry
 from app.conversations.repository import page_of_entries, transcript_bytes
-from app.doctor.objects import check_objects
 from app.ids import RunId, RunKey
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.metrics.objects import ObjectMetrics
 from app.platform.network import DIRECT
 from app.platform.objects.service import INSIDE, Objects
-from app.platform.objects.storage import (
-    ContentLost,
-    ContentsUnavailable,
-    ObjectsNotUsable,
-    ObjectStorage,
-)
+from app.platform.objects.storage import ContentLost, ContentsUnavailable, ObjectsNotUsable, ObjectStorage
 from app.platform.setting_groups.database import POOL_SIZE
-from app.platform.settings import Settings
 from app.platform.storage.repository import stored_bytes
 from app.requests.run_request import GraphRunRequest
 from app.runs.deletion.repository import delete_contents
@@ -39,7 +31,7 @@ from app.runs.requests.codec import RequestCodec
 from app.workspaces.service import Workspaces
 from tests.factories import a_final, an_account
 from tests.integration.conversations import KEY, a_turn, conversations_over
-from tests.integration.object_storage import BUCKET, LoopbackS3, loopback_s3
+from tests.integration.object_storage import BUCKET, LoopbackS3
 from tests.integration.run_process import insert
 from tests.integration.statements import execute, scalar, until
 from tests.integration.test_kept_files import SPEC
@@ -55,20 +47,13 @@ def sha256_of(text: str) -> str:
 
 
 @pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackS3]:
-    with loopback_s3() as s3:
-        for name, value in s3.environment.items():
-            monkeypatch.setenv(name, value)
-        yield s3
-
-
-@pytest.fixture
 def objects(database: Database, s3: LoopbackS3) -> Objects:  # noqa: ARG001 - it is in the environment
     return Objects((database, ObjectStorage(URL, SECRET, DIRECT)))
 
 
 async def drop_unused(database: Database, objects: Objects) -> None:
     """As if all waiting times were over."""
+    await objects.delete_unused()
     await execute(database, "UPDATE stored_objects SET check_at = now() WHERE check_at IS NOT NULL")
     while await objects.delete_unused():
         pass
@@ -216,7 +201,7 @@ async def test_what_nothing_refers_to_is_deleted_and_all_else_is_kept(
     await execute(database, "DELETE FROM session_entries WHERE session_id = 'fork'")
     async with database.transaction() as tx:
         await finish_run(tx, run, attempt=0, final=a_final(run.run_id), report=None, events=[])
-        await delete_contents(tx, run)
+        await delete_contents(tx, [run])
     await drop_unused(database, objects)
 
     assert (after_commits, with_the_fork, len(s3.contents())) == (2, 2, 0)
@@ -364,29 +349,6 @@ async def test_no_reader_keeps_a_connection_to_the_database_while_the_storage_is
 
     assert counted == 2
     assert {page.entries[0].message.attachments[0].size for page in pages} == {len(LARGE) // 4 * 3}
-
-
-@pytest.mark.parametrize(
-    ("chosen", "status", "says"),
-    [
-        ({"RUNTALLY_OBJECTS": URL, "RUNTALLY_OBJECTS_KEY": "k" * 32}, "ok", "encrypted"),
-        ({"RUNTALLY_OBJECTS": "s3://no-such-bucket"}, "error", "FileNotFoundError"),
-    ],
-)
-async def test_the_doctor_writes_and_reads_a_content(
-    s3: LoopbackS3, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str], status: str, says: str
-) -> None:
-    assert await check_objects(a_setting(monkeypatch, {})) == []
-    (check,) = await check_objects(a_setting(monkeypatch, chosen))
-
-    assert (check.status, s3.contents()) == (status, {})
-    assert says in check.detail
-
-
-def a_setting(monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str]) -> Settings:
-    for name, value in chosen.items():
-        monkeypatch.setenv(name, value)
-    return Settings(_env_file=None)
 
 
 def test_a_directory_is_made_for_the_server_alone_and_where_none_can_be_is_an_error(tmp_path: Path) -> None:

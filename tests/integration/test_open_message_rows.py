@@ -16,14 +16,7 @@ from app.billing.receipts.repository import insert_receipts
 from app.ids import RunId, RunKey
 from app.platform.db import Database
 from app.usage.records import TokenUsage, UsageFact
-from tests.integration.lost_machines import (
-    Machine,
-    a_machine,
-    charged,
-    lose_machine,
-    rows,
-    used,
-)
+from tests.integration.lost_machines import Machine, a_machine, charged, lose_machine, rows, used
 from tests.patience import PATIENCE_S
 
 

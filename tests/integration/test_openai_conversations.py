@@ -1,13 +1,11 @@
 """Conversations of OpenAI's API before their first run, and what is refused."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import event
 
 from app.platform.pagination import PageRequest
 from app.platform.storage.records import Retention
@@ -16,7 +14,9 @@ from app.requests.principal import Scope
 from app.runs.conversations.opened import MOST_BYTES
 from tests.e2e.stories import World, a_client, a_request
 from tests.integration.conftest import in_shared_world
-from tests.integration.statements import execute
+from tests.integration.statements import execute, noted
+
+pytestmark = in_shared_world
 
 CHAT = "messages:assistant"
 CONVERSATIONS = "/openai/v1/conversations"
@@ -46,7 +46,6 @@ def error_of(answer: httpx.Response) -> tuple[int, str | None, str | None]:
     return answer.status_code, error["param"], error["code"]
 
 
-@in_shared_world
 async def test_a_conversation_has_metadata_and_items_before_its_first_response(
     tenant: httpx.AsyncClient,
 ) -> None:
@@ -96,7 +95,6 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
-@in_shared_world
 @pytest.mark.parametrize("field", WRONG)
 async def test_a_conversation_that_cannot_be_is_refused_by_its_field(
     tenant: httpx.AsyncClient, field: str
@@ -113,7 +111,6 @@ async def test_a_conversation_that_cannot_be_is_refused_by_its_field(
         assert texts_of(await tenant.get(f"{path}/items")) == []
 
 
-@in_shared_world
 async def test_what_is_too_much_or_unknown_is_refused(tenant: httpx.AsyncClient) -> None:
     path = await created(tenant, "One")
     many = await tenant.post(f"{path}/items", json={"items": [item("x")] * 21})
@@ -122,12 +119,7 @@ async def test_what_is_too_much_or_unknown_is_refused(tenant: httpx.AsyncClient)
     other = await created(tenant, "Other")
     known = (await tenant.get(f"{other}/items")).json()["last_id"]
     lists: list[dict[str, Any]] = [
-        {"limit": 0},
-        {"limit": 101},
-        {"order": "up"},
-        {"after": known},
-        {"after": ""},
-        {"cursor": "x"},
+        *({"limit": 0}, {"limit": 101}, {"order": "up"}, {"after": known}, {"after": ""}, {"cursor": "x"}),
     ]
     refused = [await tenant.get(f"{path}/items", params=params) for params in lists]
 
@@ -136,7 +128,6 @@ async def test_what_is_too_much_or_unknown_is_refused(tenant: httpx.AsyncClient)
     assert [error_of(each)[:2] for each in refused] == [(422, next(iter(params))) for params in lists]
 
 
-@in_shared_world
 async def test_what_a_conversation_is_created_with_counts_as_stored_until_it_is_deleted(
     tenant: httpx.AsyncClient, world: World
 ) -> None:
@@ -164,7 +155,6 @@ async def test_what_a_conversation_is_created_with_counts_as_stored_until_it_is_
     assert [third, await stored()] == [before] * 2
 
 
-@in_shared_world
 async def test_a_key_that_may_only_write_reaches_those_that_it_has_created(world: World) -> None:
     async def a_writer(*scopes: Scope) -> Any:
         _, key = await world.services.accounts.create_key("default", ["runs:write", *scopes])
@@ -187,7 +177,6 @@ async def test_a_key_that_may_only_write_reaches_those_that_it_has_created(world
     assert deleted.status_code == 200
 
 
-@in_shared_world
 async def test_what_was_deleted_is_left_out_and_not_read_run_by_run(
     tenant: httpx.AsyncClient, world: World
 ) -> None:
@@ -199,17 +188,9 @@ async def test_what_was_deleted_is_left_out_and_not_read_run_by_run(
     for run_id in runs[:-1]:
         assert (await tenant.delete(f"/v1/runs/{run_id}")).status_code == 204
 
-    looked_up: list[str] = []
-
-    def count(*arguments: Any) -> None:
-        looked_up.extend(re.findall(r"contents_deleted_at.* AND runs.run_id = ", arguments[2], re.DOTALL))
-
-    engine = world.services.database._engine.sync_engine
-    event.listen(engine, "before_cursor_execute", count)
-    try:
+    with noted(world.services.database, "contents_deleted_at") as read:
         listed = await tenant.get(f"{path}/items", params={"order": "asc"})
-    finally:
-        event.remove(engine, "before_cursor_execute", count)
+    looked_up = [each for each in read if "runs.run_id = $" in each]
     followed = await tenant.post(f"{path}/items", json={"items": [item("x")]})
     gone = await tenant.get(f"{path}/items", params={"after": f"msg_{runs[0]}~0.in0"})
 
@@ -219,7 +200,6 @@ async def test_what_was_deleted_is_left_out_and_not_read_run_by_run(
     assert error_of(gone)[:2] == (422, "after")
 
 
-@in_shared_world
 async def test_an_end_user_is_not_shown_one_that_the_application_has_created(
     tenant: httpx.AsyncClient, world: World
 ) -> None:
@@ -237,7 +217,6 @@ async def test_an_end_user_is_not_shown_one_that_the_application_has_created(
         await conversations.require_reading(ann, each.state_key)
 
 
-@in_shared_world
 async def test_a_function_that_cannot_be_used_is_left_out_also_where_the_graph_takes_none(
     tenant: httpx.AsyncClient,
 ) -> None:
@@ -246,3 +225,16 @@ async def test_a_function_that_cannot_be_used_is_left_out_also_where_the_graph_t
     answer = await tenant.post("/openai/v1/responses", json=body)
 
     assert (answer.status_code, answer.headers["runtally-ignored"]) == (200, "tools")
+
+
+@in_shared_world
+async def test_the_request_of_a_response_that_is_polled_is_read_once(
+    tenant: httpx.AsyncClient, world: World
+) -> None:
+    responses = "/openai/v1/responses"
+    begun = (await tenant.post(responses, json={"model": CHAT, "input": "hi", "background": True})).json()
+    with noted(world.services.database, "CAST(runs.request AS TEXT)") as read:
+        polled = [await tenant.get(f"{responses}/{begun['id']}") for _ in range(3)]
+
+    assert [each.json()["id"] for each in polled] == [begun["id"]] * 3
+    assert len(read) == 1

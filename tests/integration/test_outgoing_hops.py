@@ -95,10 +95,7 @@ async def test_a_proxy_may_itself_have_a_certificate(tmp_path: Path) -> None:
 
 async def test_hosts_that_need_no_proxy_and_plain_http_go_directly(tmp_path: Path) -> None:
     """A server with a name of its own would not be reached directly: no name server knows it."""
-    async with (
-        behind_a_proxy(Authority(tmp_path)) as (proxy, network),
-        serve_on_loopback(answer) as plain,
-    ):
+    async with behind_a_proxy(Authority(tmp_path)) as (proxy, network), serve_on_loopback(answer) as plain:
         direct = replace(network, no_proxy=NoProxy.read((".test",)))
         with pytest.raises(httpx2.ConnectError):
             await get(direct)

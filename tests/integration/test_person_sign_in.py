@@ -17,13 +17,7 @@ from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions, OpenedSession, SessionEnded
 from app.auth.oidc.attempt import LIFETIME, Attempt
 from app.auth.oidc.code_exchange import CodeExchange
-from app.auth.oidc.service import (
-    NoRole,
-    PersonSignIn,
-    SignInDenied,
-    SignInExpired,
-    SignInRefused,
-)
+from app.auth.oidc.service import NoRole, PersonSignIn, SignInDenied, SignInExpired, SignInRefused
 from app.auth.records import SignedInPerson
 from app.auth.roles import ROLES
 from app.auth.tokens.checks import SKEW_S, TokenExpired, TokenRefused
@@ -34,6 +28,7 @@ from app.platform.db import Database
 from app.platform.settings import Settings
 from app.requests.attribution import Attributed
 from app.requests.principal import AccountSuspended
+from tests.factories import not_none
 from tests.integration.test_tokens import Clock, segment
 from tests.oidc_provider import CLIENT, OidcProvider, a_provider
 from tests.patience import PATIENCE_S
@@ -72,8 +67,7 @@ async def a_sign_in(
         CodeExchange() as exchange,
         httpx.AsyncClient(timeout=PATIENCE_S, trust_env=False) as browser,
     ):
-        configured = Settings.load(_env_file=None, **provider.settings(**settings)).oidc
-        assert configured is not None
+        configured = not_none(Settings.load(_env_file=None, **provider.settings(**settings)).oidc)
         holders, sessions = KeyHolders(accounts), BrowserSessions(database, accounts)
         service = PersonSignIn(configured, issuer_keys, exchange, holders, sessions)
         yield Signing(service, browser, clock), provider
@@ -225,8 +219,7 @@ class TestAttempts:
             f"{expires}.x.{page}",
         ):
             assert Attempt.read(wrong) is None
-        changed = Attempt.read(later)
-        assert changed is not None
+        changed = not_none(Attempt.read(later))
         assert {changed.state, changed.nonce, changed.verifier}.isdisjoint(
             {attempt.state, attempt.nonce, attempt.verifier}
         )

@@ -102,9 +102,7 @@ async def test_a_process_that_stands_still_loses_its_transaction_only(
     await asyncio.gather(stuck.aclose(), idle.aclose())
 
 
-async def test_through_a_pooler_an_older_process_counts_for_as_long_as_its_lease(
-    database: Database,
-) -> None:
+async def test_through_a_pooler_an_older_process_counts_for_as_long_as_its_lease(database: Database) -> None:
     """Its connections would show that it was killed; through a pooler they are nobody's."""
     killed = Worker(new_uuid(), role="serve", version="0", places=1, taken=0, draining=False, lease_s=3600)
     async with database.write() as tx:
@@ -149,26 +147,18 @@ async def test_doctor_says_what_is_between(pooled_url: str, direct_url: str) -> 
     assert "correct DATABASE_DIRECT_URL" in found[3].detail
 
 
-async def test_without_a_direct_url_the_database_is_polled_and_the_log_says_so(pooled_url: str) -> None:
-    async with an_open(pooled_url) as database:
+@pytest.mark.parametrize("state", ["polled", "unavailable"])
+async def test_the_log_says_how_notifications_arrive(pooled_url: str, state: str) -> None:
+    """They are polled without a direct URL; one that leads to a pooler is noticed."""
+    direct = {} if state == "polled" else {"direct_url": pooled_url}
+    async with an_open(pooled_url, **direct) as database:
         with capture_logs() as logs:
             listening = asyncio.create_task(database.listen("ready", lambda _: None))
-            await until(lambda: database.notifications.state == "polled")
+            await until(lambda: database.notifications.state == state)
             listening.cancel()
             await asyncio.wait([listening])
 
-    assert [line["event"] for line in logs] == ["notifications.polled"]
-
-
-async def test_a_direct_url_that_leads_to_a_pooler_is_noticed(pooled_url: str) -> None:
-    async with an_open(pooled_url, direct_url=pooled_url) as database:
-        with capture_logs() as logs:
-            listening = asyncio.create_task(database.listen("ready", lambda _: None))
-            await until(lambda: database.notifications.state == "unavailable")
-            listening.cancel()
-            await asyncio.wait([listening])
-
-    assert [line["event"] for line in logs] == ["notifications.unavailable"]
+    assert [line["event"] for line in logs] == [f"notifications.{state}"]
 
 
 async def test_what_a_pooler_refuses_is_explained(pooled_url: str) -> None:

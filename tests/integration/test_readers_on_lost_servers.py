@@ -30,11 +30,7 @@ async def test_runs_end_once_the_server_of_their_only_reader_is_lost(
 ) -> None:
     wait = a_wait()
     executors = scripted(WriteMessage("one two three", before_end=wait))
-    shared = {
-        "DATABASE_URL": database_url,
-        "REDIS_URL": redis_url,
-        "RUNTALLY_DISCONNECT_GRACE_S": "3600",
-    }
+    shared = {"DATABASE_URL": database_url, "REDIS_URL": redis_url, "RUNTALLY_DISCONNECT_GRACE_S": "3600"}
     world = await world_of(in_turn(), executors=executors, **shared)
     await world.start(a_request(runId="busy", stateKey="chat"))
     await reached_by(wait)

@@ -64,7 +64,7 @@ async def test_what_a_stored_message_used_more_is_charged_once(database: Databas
                 await queue.flush(fact.run, within_s=PATIENCE_S)
 
     async with database.snapshot() as reader:
-        receipts = await find_run_receipts(reader, lower.run)
+        receipts = await find_run_receipts(reader, lower.run.account_id, [lower.run.run_id])
     used = {each.usage_unit_id: (each.input_tokens, each.output_tokens) for each in receipts}
     assert used == {"msg_1": (10, 5), "msg_1~more": (0, 4)}
     assert sum(each.cost_usd for each in receipts) == (10 * 3 + 9 * 15) / Decimal(1_000_000)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from app.auth.records import KeyRecord
 from app.billing.prices.library import model_key
@@ -73,7 +74,7 @@ async def test_each_receipt_is_counted_by_the_process_that_charges_it(
     assert another == (1, charged[1], 1)
 
 
-async def test_what_is_not_charged_is_not_counted(database: Database, tmp_path: Path) -> None:
+async def test_what_is_not_charged_is_not_counted_but_logged_once(database: Database, tmp_path: Path) -> None:
     key, run = await a_run(database)
     await take_over(database, run)
     fenced = a_fact(key, "msg_1", at=datetime.now(UTC) + timedelta(seconds=10))
@@ -82,5 +83,10 @@ async def test_what_is_not_charged_is_not_counted(database: Database, tmp_path: 
         async with database.transaction() as tx:
             await debit_undelivered(tx, queue, fenced.run)
 
-    assert await counted(database, tmp_path / "1", fenced, before=end_run) == (0, 0, 0)
-    assert await counted(database, tmp_path / "2", a_fact(key, "msg_2", at=fenced.at)) == (0, 0, 0)
+    another = a_fact(key, "msg_2", at=fenced.at)
+    with capture_logs() as logs:
+        assert await counted(database, tmp_path / "1", fenced, before=end_run) == (0, 0, 0)
+        assert await counted(database, tmp_path / "2", another) == (0, 0, 0)
+    assert [(log["event"], log["source_reference"]) for log in logs] == [
+        ("receipt.fenced", fact.source_reference) for fact in (fenced, another)
+    ]

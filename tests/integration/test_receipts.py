@@ -27,7 +27,7 @@ from app.platform.pagination import PageRequest
 from app.usage.records import TokenUsage, UsageFact
 from tests.factories import a_fact, an_account
 from tests.integration.receipt_queues import delivered_queue
-from tests.integration.statements import execute
+from tests.integration.statements import execute, rows
 from tests.patience import PATIENCE_S
 
 
@@ -45,11 +45,9 @@ async def write(queue: ReceiptQueue, *facts: UsageFact) -> None:
 
 
 async def debits(database: Database) -> tuple[int, int]:
-    async with database.snapshot() as reader:
-        found = await reader.execute(
-            text("SELECT count(*), -sum(credits)::bigint FROM credit_ledger WHERE kind = 'debit'")
-        )
-        count, total = found.one()
+    ((count, total),) = await rows(
+        database, "SELECT count(*), -sum(credits)::bigint FROM credit_ledger WHERE kind = 'debit'"
+    )
     return count, total
 
 

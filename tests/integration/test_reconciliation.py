@@ -240,12 +240,7 @@ async def test_tokens_of_iterations_count_for_their_own_model(books: Bookkeeping
         "server_tool_use": {"web_search_requests": 2},
         "iterations": [
             {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
-            {
-                "type": "advisor_message",
-                "model": "claude-opus-5-5",
-                "input_tokens": 900,
-                "output_tokens": 80,
-            },
+            {"type": "advisor_message", "model": "claude-opus-5-5", "input_tokens": 900, "output_tokens": 80},
         ],
     }
     await books.both(NOON, usage)

@@ -216,10 +216,7 @@ async def test_a_day_that_cannot_be_read_keeps_no_other_from_being_compared(book
 async def test_what_was_compared_before_it_happened_is_compared_again(books: Bookkeeping) -> None:
     """The clock was a day ahead, and the database's was not."""
     await passed(books, NOON)
-    await rows(
-        books,
-        "UPDATE reconciliations SET started_at = window_end - interval '1 hour' RETURNING id",
-    )
+    await rows(books, "UPDATE reconciliations SET started_at = window_end - interval '1 hour' RETURNING id")
 
     assert covered([await passed(books, NOON)]) == [(NOON - 25 * HOUR, NOON - HOUR)]
 
@@ -231,11 +228,7 @@ async def test_hours_that_were_compared_too_early_before_an_outage_are_compared_
     before = NOON - 3 * DAYS
     for at in (before, before + HOUR):
         assert len(await passed(books, at)) == 2
-        await rows(
-            books,
-            "UPDATE reconciliations SET started_at = :at WHERE started_at > :at",
-            at=at,
-        )
+        await rows(books, "UPDATE reconciliations SET started_at = :at WHERE started_at > :at", at=at)
 
     passes = [await passed(books, NOON) for _ in range(2)]
 

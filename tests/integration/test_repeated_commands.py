@@ -18,14 +18,9 @@ from app.streams.memory import MemoryEventLog
 from app.streams.process_channel import MAX_HANDLERS
 from tests.contracts.event_logs import a_relay
 from tests.e2e.stories import until
+from tests.integration import run_service
 from tests.integration.commanded import Agent, Pair, a_pair
 from tests.integration.run_process import begin_next_attempt, record_of
-from tests.integration.run_service import (
-    RETRIED,
-    Core,
-    OpenCore,
-    beat,
-)
 from tests.integration.test_run_recovery import without_heartbeat
 from tests.patience import PATIENCE_S
 
@@ -110,15 +105,15 @@ async def test_a_command_waits_for_as_long_as_its_sender(
     assert answer == {}
 
 
-async def a_run_of(core: Core, agent: Agent, graph: GraphSpec = RETRIED) -> RunKey:
+async def a_run_of(core: run_service.Core, agent: Agent, graph: GraphSpec = run_service.RETRIED) -> RunKey:
     """A run that this process executes."""
-    record = await core.start(graph, state_key="chat" if graph is RETRIED else None)
+    record = await core.start(graph, state_key="chat" if graph is run_service.RETRIED else None)
     await until(lambda: len(agent.controls) == 1)
     return record.key
 
 
 async def test_a_command_follows_a_run_that_moves_to_another_process(
-    open_core: OpenCore, database: Database, redis_url: str
+    open_core: run_service.OpenCore, database: Database, redis_url: str
 ) -> None:
     agents = [Agent(), Agent()]
     async with (
@@ -151,7 +146,7 @@ async def test_a_command_follows_a_run_that_moves_to_another_process(
         assert again == {"position": 2}
         assert [len(agent.messages) for agent in agents] == [0, 2]
 
-        await beat(frozen)
+        await run_service.beat(frozen)
         await here.process.commands.stop(run, "cancel")
         await until(lambda: not heir.process.supervisor.active_attempts())
 

@@ -27,7 +27,7 @@ from app.runs.requests.codec import encoded
 from app.streams.port import LogEntry
 from tests.e2e.stories import until
 from tests.entries import AnyTime
-from tests.factories import a_wait, an_account, reached_by
+from tests.factories import a_wait, an_account, not_none, reached_by
 from tests.integration.run_service import ONCE, Core, OpenCore, a_request, caller_of
 from tests.integration.statements import execute, rows
 from tests.integration.test_storage import kept
@@ -126,8 +126,7 @@ async def test_messages_to_a_queued_run_reach_its_agent(open_core: OpenCore, dat
             assert await core.process.commands.submit(second.key, message) == {"position": None}
         go_on.set()
         await reached_by(pause)
-        active = core.process.supervisor.find(second.key)
-        assert active is not None
+        active = not_none(core.process.supervisor.find(second.key))
         assert [message.message_id in active.control.inbox for message in messages] == [True, True]
         pause.until.set()
         await core.service.wait(second.key)
@@ -178,8 +177,7 @@ async def test_the_mode_of_a_queued_run_is_checked_and_kept_for_its_start(open_c
             await submit(run, Decide(request_id="r", decision="allow"))
         go_on.set()
         await reached_by(pause)
-        active = core.process.supervisor.find(run)
-        assert active is not None
+        active = not_none(core.process.supervisor.find(run))
         assert active.control.approvals.mode == "plan"
         pause.until.set()
         await core.service.wait(run)

@@ -1,11 +1,7 @@
 """Readers of runs whose process ended them in the database without publishing their end."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-
-from sqlalchemy import event
 
 from app.events import Done, RunError, TextDelta
 from app.ids import RunKey
@@ -22,6 +18,7 @@ from app.streams.port import LogEntry
 from tests.entries import AnyTime
 from tests.factories import a_final
 from tests.integration.run_process import a_run_elsewhere
+from tests.integration.statements import noted
 from tests.patience import PATIENCE_S
 
 FINAL = a_final(error="timeout")
@@ -31,23 +28,6 @@ async def end_elsewhere(database: Database, run: RunKey) -> None:
     events = encode_events(with_positions(terminal_events(FINAL), after=0))
     async with database.transaction() as tx:
         assert await finish_run(tx, run, attempt=0, final=FINAL, report=None, events=events)
-
-
-@contextmanager
-def counted_statements(database: Database) -> Iterator[list[str]]:
-    """The statements that are executed meanwhile."""
-    statements: list[str] = []
-
-    def count(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        statements.append(statement)
-
-    # An engine with other options has events of its own.
-    engine = database._autocommit.sync_engine
-    event.listen(engine, "before_cursor_execute", count)
-    try:
-        yield statements
-    finally:
-        event.remove(engine, "before_cursor_execute", count)
 
 
 async def test_a_run_ends_with_its_last_event_if_the_databases_clock_is_behind(database: Database) -> None:
@@ -81,7 +61,7 @@ async def test_readers_get_the_stored_end_of_a_run_that_published_none(database:
     await asyncio.sleep(0)
     for run in (runs[0], runs[2]):
         await end_elsewhere(database, run)
-    with counted_statements(database) as statements:
+    with noted(database) as statements:
         await endings.check()
     # One for all of them; the run of this process is not looked up.
     assert len(statements) == 1
@@ -96,6 +76,6 @@ async def test_readers_get_the_stored_end_of_a_run_that_published_none(database:
     assert await readers[2] == expected
     readers[3].cancel()
     await asyncio.wait(readers)
-    with counted_statements(database) as statements:
+    with noted(database) as statements:
         await endings.check()
     assert statements == []

@@ -1,7 +1,7 @@
 """A process that stops: what becomes of its runs."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from sqlalchemy import text
@@ -22,6 +22,7 @@ from app.runs.recovery.handover import RunHandover
 from tests.contracts.event_logs import a_relay, a_relayed_log
 from tests.e2e.stories import until
 from tests.integration.run_service import ONCE, RETRIED, Core, OpenCore
+from tests.integration.statements import rows
 from tests.integration.test_run_dispatcher import followed, until_blocked
 from tests.integration.test_run_recovery import without_heartbeat
 from tests.scripted import WriteMessage
@@ -67,6 +68,22 @@ async def started(core: Core, agent: Agent, graph: GraphSpec = RETRIED) -> RunRe
     return record
 
 
+async def test_what_a_drain_could_not_stop_is_not_waited_for_again(open_core: OpenCore) -> None:
+    agent = Agent(is_stubborn=True)
+    async with open_core(executor=agent) as core:
+        run = (await started(core, agent, ONCE)).key
+        drain = replace(core.drain, stop_s=0)
+        await drain.drain(within_s=0)
+        is_left = drain.supervisor.is_active(run)
+        again = asyncio.create_task(drain.drain(within_s=600))
+        await asyncio.sleep(0)
+        is_over = again.done()
+        agent.may_stop.set()
+        await again
+
+    assert (is_left, is_over) == (True, True)
+
+
 async def test_a_run_is_handed_over_and_its_readers_see_one_end(
     open_core: OpenCore, database: Database, redis_url: str
 ) -> None:
@@ -83,9 +100,7 @@ async def test_a_run_is_handed_over_and_its_readers_see_one_end(
         await old.drain.drain(within_s=0)
         seen = [[entry.event for entry in await reader] for reader in readers]
         final, record = await waiting, await new.service.get(run)
-        async with database.snapshot() as reader:
-            noted = text("SELECT draining, handed_over FROM workers, run_takeovers")
-            states = (await reader.execute(noted)).all()
+        states = await rows(database, "SELECT draining, handed_over FROM workers, run_takeovers")
 
     assert sorted(map(tuple, states)) == [(False, True), (True, True)]
     assert (final.ok, final.content) == (True, "Good morning.")

@@ -24,14 +24,7 @@ from tests.contracts.event_logs import a_relayed_log
 from tests.e2e.stories import until
 from tests.factories import a_wait, reached_by
 from tests.integration.run_process import begin_next_attempt
-from tests.integration.run_service import (
-    ONCE,
-    RETRIED,
-    Core,
-    OpenCore,
-    a_lost_run,
-    beat,
-)
+from tests.integration.run_service import ONCE, RETRIED, Core, OpenCore, a_lost_run, beat
 from tests.integration.statements import execute, scalar
 from tests.patience import PATIENCE_S
 from tests.scripted import WriteMessage
@@ -200,10 +193,7 @@ async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or
     open_core: OpenCore, database: Database
 ) -> None:
     late = [WriteMessage("Late.", before_end=a_wait())]
-    async with (
-        open_core(lambda _: late, is_dispatching=False) as frozen,
-        open_core() as other,
-    ):
+    async with open_core(lambda _: late, is_dispatching=False) as frozen, open_core() as other:
         resumed = await frozen.start(RETRIED, state_key="k")
         ended = await frozen.start()
         await beat(frozen)
@@ -264,11 +254,7 @@ class Alive:
 
 async def test_runs_of_a_process_that_answers_are_left_to_it(open_core: OpenCore, database: Database) -> None:
     peers = Alive(set())
-    async with (
-        open_core() as cut_off,
-        open_core() as died,
-        open_core(peers=peers) as judge,
-    ):
+    async with open_core() as cut_off, open_core() as died, open_core(peers=peers) as judge:
         kept, lost = (
             await a_lost_run(cut_off, ONCE, process_id=cut_off.process.process_id),
             await a_lost_run(died, ONCE, name="2", process_id=died.process.process_id),

@@ -11,7 +11,7 @@ from app.executors.port import ABORTED, ExecutionFailed, RunContext
 from app.ids import RunKey
 from app.platform.db import Database
 from app.requests.run_request import GraphRunRequest
-from tests.factories import a_plan
+from tests.factories import a_plan, not_none
 from tests.integration.run_process import REQUEST, Executing, a_process, a_run_elsewhere, record_of
 from tests.patience import PATIENCE_S
 
@@ -34,16 +34,13 @@ async def test_log_lines_of_a_run_name_nothing_of_what_started_it(database: Data
     async with a_process(database, tmp_path, executor=witness) as process:
         with structlog.contextvars.bound_contextvars(run_id="another", account="another"):
             process.supervisor.start(plan, REQUEST)
-        active = process.supervisor.find(run)
-        assert active is not None
+        active = not_none(process.supervisor.find(run))
         await active.ended.wait()
 
     assert active.final is not None
     assert active.final.ok
     key_id = str(plan.attribution.api_key_id)
-    assert witness.bound == [
-        {"run_id": run.run_id, "account_id": str(run.account_id), "key_id": key_id},
-    ]
+    assert witness.bound == [{"run_id": run.run_id, "account_id": str(run.account_id), "key_id": key_id}]
 
 
 async def test_the_end_of_a_run_gives_back_its_place(database: Database, tmp_path: Path) -> None:
@@ -67,8 +64,7 @@ async def test_a_run_that_is_stopped_before_it_starts_is_not_executed(
 
     async with a_process(database, tmp_path, executor=Executing(note)) as process:
         process.supervisor.start(a_plan(run=run), REQUEST)
-        active = process.supervisor.find(run)
-        assert active is not None
+        active = not_none(process.supervisor.find(run))
         await active.control.cancel()
 
     assert executed == []

@@ -118,10 +118,7 @@ async def test_a_receiver_that_refuses_delays_nothing_and_is_logged_once(
 ) -> None:
     async with an_otlp_receiver(status=503) as otlp:
         with capture_logs() as logs:
-            async with (
-                telemetry_to(otlp.url) as telemetry,
-                open_core(answers, telemetry=telemetry) as core,
-            ):
+            async with telemetry_to(otlp.url) as telemetry, open_core(answers, telemetry=telemetry) as core:
                 record = await core.start()
                 assert (await core.service.wait(record.key)).ok
     # Each signal once and no more: it is not waited for.

@@ -25,9 +25,10 @@ from app.runs.dispatch.insertion.records import AtOnce, StoredAtOnce
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.records import NewRun, RunRecord
 from app.runs.repository import find_run
-from tests.factories import a_budget, a_new_turn
+from tests.factories import a_budget, a_new_turn, not_none
 from tests.integration.run_queue import Queue
 from tests.integration.statements import execute
+from tests.patience import PATIENCE_S
 
 SIZE = 2
 
@@ -68,9 +69,8 @@ async def test_a_run_is_stored_as_by_the_checks_one_by_one(database: Database, k
     queue = Queue(database, DispatchLimits(100, per_account=10))
     expected = await queue.post(key, "one", at_once=True)
 
-    record = await stored(queue, queue.new(key, "two", starts_at_once=True))
+    record = not_none(await stored(queue, queue.new(key, "two", starts_at_once=True)))
 
-    assert record is not None
     assert (record.status, record.process_id) == ("running", queue.process_id)
     at = record.created_at
     assert record.started_at == at
@@ -81,9 +81,8 @@ async def test_a_run_that_has_to_wait_is_queued(database: Database, key: KeyReco
     queue = Queue(database, DispatchLimits(1000, per_account=1))
     await queue.post(key, "first", at_once=True)
 
-    record = await stored(queue, queue.new(key, "second", starts_at_once=True))
+    record = not_none(await stored(queue, queue.new(key, "second", starts_at_once=True)))
 
-    assert record is not None
     assert (record.status, record.queued_position) == ("queued", 1)
 
 
@@ -123,9 +122,9 @@ async def test_what_needs_another_check_is_not_stored(
 
 async def test_a_key_that_has_expired_starts_nothing(database: Database, key: KeyRecord) -> None:
     queue = Queue(database)
-    async with database.write() as tx:
-        statement = text("UPDATE api_keys SET expires_at = now() - interval '1 s' WHERE id = :id")
-        await tx.execute(statement, {"id": key.id})
+    await execute(
+        database, "UPDATE api_keys SET expires_at = now() - interval '1 s' WHERE id = :id", id=key.id
+    )
 
     assert await stored(queue, queue.new(key, "one")) is None
 
@@ -146,6 +145,24 @@ async def test_an_id_is_stored_once(database: Database, key: KeyRecord) -> None:
     records = await asyncio.gather(*(stored(queue, queue.new(key, "same")) for _ in range(4)))
 
     assert len([each for each in records if each is not None]) == 1
+
+
+async def _stored_after_checks(queue: Queue, new: NewRun) -> RunRecord | None:
+    async with queue.database.transaction() as tx:
+        return await queue.queue.insert(tx, new)
+
+
+@pytest.mark.parametrize("store", [stored, _stored_after_checks])
+async def test_a_taken_id_is_found_while_its_run_is_changed(
+    database: Database, key: KeyRecord, store: Callable[[Queue, NewRun], Awaitable[RunRecord | None]]
+) -> None:
+    """What ends a run has its row, and then waits for what an insert has locked: a deadlock."""
+    queue = Queue(database)
+    await queue.post(key, "same")
+    async with database.transaction() as tx:
+        await tx.execute(text("UPDATE runs SET priority = 1"))
+
+        assert await asyncio.wait_for(store(queue, queue.new(key, "same")), PATIENCE_S) is None
 
 
 async def test_a_full_queue_takes_no_run(database: Database, key: KeyRecord) -> None:
@@ -209,9 +226,8 @@ async def test_a_turn_that_starts_at_once_knows_what_it_begins_with(
     state = await store.add(first.conversation.transcript, [line])
     ended = """UPDATE runs SET status = 'succeeded', meters = '{"sdk": 1}', held_for = NULL"""
     await execute(database, ended)
-    third = await accepted(queue, queue.new(key, "three", starts_at_once=True), **of_chat())
+    third = not_none(await accepted(queue, queue.new(key, "three", starts_at_once=True), **of_chat()))
 
-    assert third is not None
     assert third.beginning == TurnBeginning(has_called=True, transcript=state)
     assert state.lines == 1
 
@@ -246,9 +262,8 @@ async def test_credit_is_reserved_until_none_is_left(database: Database, key: Ke
 
 async def test_nothing_is_reserved_without_a_limit(database: Database, key: KeyRecord) -> None:
     queue = Queue(database)
-    found = await accepted(queue, queue.new(key, "one"), credits=60)
+    found = not_none(await accepted(queue, queue.new(key, "one"), credits=60))
 
-    assert found is not None
     assert found.reserved is None
     assert (await CreditLedger(database).balance(key.account_id)).reserved == 0
 

@@ -12,17 +12,9 @@ from app.schedules.firing.agenda import MISSED_AT_ONCE
 from app.schedules.firing.repository import HISTORY_ROWS
 from app.schedules.records import FiringConfig, run_id_of
 from app.schedules.upkeep import ScheduleUpkeep
-from tests.factories import an_account
+from tests.factories import an_account, not_none
 from tests.integration.run_service import a_request, caller_of
-from tests.integration.schedule_server import (
-    HOUR,
-    MINUTE,
-    NOON,
-    SECOND,
-    OpenServer,
-    SetClock,
-    due_at,
-)
+from tests.integration.schedule_server import HOUR, MINUTE, NOON, SECOND, OpenServer, SetClock, due_at
 from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 from tests.scripted import WriteMessage
@@ -121,10 +113,7 @@ async def test_a_clock_that_goes_back_starts_nothing_twice_and_the_schedule_goes
 
 async def test_a_server_that_accepts_no_runs_leaves_them_to_others(open_server: OpenServer) -> None:
     clock = SetClock()
-    async with (
-        open_server(clock=clock) as stopping,
-        open_server(clock=clock) as other,
-    ):
+    async with open_server(clock=clock) as stopping, open_server(clock=clock) as other:
         schedule = await other.schedule()
         await stopping.core.drain.drain(within_s=1)
 
@@ -144,8 +133,7 @@ async def test_a_run_that_was_started_counts_although_its_request_was_changed(
         schedule = await server.schedule()
         server.clock.now = NOON + MINUTE
         # The process dies when it has started the run.
-        claims = await server.firing.take(schedule.id)
-        assert claims is not None
+        claims = not_none(await server.firing.take(schedule.id))
         assert await server.firing._start_run(claims[0])
         await server.ended()
         await server.service.change(
@@ -166,8 +154,7 @@ async def test_a_run_that_was_started_counts_although_it_is_too_late_to_start_on
     async with open_server() as server:
         schedule = await server.schedule("0 13 * * *", catch_up_s=60)
         server.clock.now = NOON + HOUR
-        claims = await server.firing.take(schedule.id)
-        assert claims is not None
+        claims = not_none(await server.firing.take(schedule.id))
         await server.firing._start_run(claims[0])
         await server.ended()
         await server.at(NOON + 2 * HOUR)
@@ -181,8 +168,7 @@ async def test_a_deleted_schedule_starts_nothing_and_its_runs_stay(open_server: 
         await server.at(NOON + MINUTE)
         await server.ended()
         server.clock.now = NOON + 2 * MINUTE
-        claims = await server.firing.take(schedule.id)
-        assert claims is not None
+        claims = not_none(await server.firing.take(schedule.id))
         await server.service.delete(server.owner, schedule.schedule_id)
         for claimed in claims:
             await server.firing.start(claimed)

@@ -7,15 +7,7 @@ import pytest
 
 from app.ids import RunKey
 from app.platform.db import Database
-from tests.integration.schedule_server import (
-    HOUR,
-    MINUTE,
-    NOON,
-    SECOND,
-    OpenServer,
-    SetClock,
-    waits_for,
-)
+from tests.integration.schedule_server import HOUR, MINUTE, NOON, SECOND, OpenServer, SetClock, waits_for
 from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 
@@ -69,20 +61,6 @@ async def test_the_earlier_run_is_cancelled(open_server: OpenServer) -> None:
 
         assert [final.error for final in finals] == ["aborted", "aborted"]
         assert running == [True, True, False]
-        assert await server.outcomes(schedule) == ["started"] * 3
-
-
-async def test_runs_may_overlap(open_server: OpenServer) -> None:
-    go_on = asyncio.Event()
-    async with open_server(waits_for(go_on)) as server:
-        schedule = await server.schedule(overlap="allow")
-        for minutes in (1, 2, 3):
-            await server.at(NOON + minutes * MINUTE)
-        unfinished = [run.finished for run in await server.runs()]
-        go_on.set()
-        await server.ended()
-
-        assert unfinished == [False] * 3
         assert await server.outcomes(schedule) == ["started"] * 3
 
 
@@ -165,10 +143,7 @@ async def test_a_run_counts_although_the_earlier_one_could_not_be_cancelled(
     open_server: OpenServer, database: Database
 ) -> None:
     go_on, clock = asyncio.Event(), SetClock()
-    async with (
-        open_server(waits_for(go_on), clock=clock) as first,
-        open_server(clock=clock) as second,
-    ):
+    async with open_server(waits_for(go_on), clock=clock) as first, open_server(clock=clock) as second:
         schedule = await first.schedule(overlap="cancel")
         await first.at(NOON + MINUTE)
         for statement in REFUSE_CANCELS:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from sqlalchemy import text
 
 from app.errors import AppError
 from app.platform.db import Database, Snapshot, Transaction
@@ -34,7 +33,7 @@ from tests.integration.schedule_server import (
     SetClock,
     a_schedule_server,
 )
-from tests.integration.statements import execute
+from tests.integration.statements import execute, rows, scalar
 
 T = TypeVar("T")
 LEASE = FiringConfig().lease
@@ -133,22 +132,19 @@ async def pass_until_killed(server: ScheduleServer) -> bool:
 async def end_orphans(database: Database) -> None:
     """What recovery does with the runs of processes that were killed."""
     await execute(
-        database,
-        "UPDATE runs SET status = 'failed', ended_at = now() WHERE status IN ('queued', 'running')",
+        database, "UPDATE runs SET status = 'failed', ended_at = now() WHERE status IN ('queued', 'running')"
     )
 
 
 async def runs_of(database: Database, schedule: Schedule) -> list[str]:
     """The ids of all runs that were started for a schedule."""
-    async with database.read() as reader:
-        statement = text("SELECT run_id FROM runs WHERE request_id = :id ORDER BY run_id")
-        return list((await reader.execute(statement, {"id": f"schedule:{schedule.schedule_id}"})).scalars())
+    statement = "SELECT run_id FROM runs WHERE request_id = :id ORDER BY run_id"
+    return [row.run_id for row in await rows(database, statement, id=f"schedule:{schedule.schedule_id}")]
 
 
 async def unfinished(database: Database, schedule: Schedule) -> int:
-    async with database.read() as reader:
-        statement = text("SELECT count(*) FROM runs WHERE request_id = :id AND ended_at IS NULL")
-        return int((await reader.execute(statement, {"id": f"schedule:{schedule.schedule_id}"})).scalar_one())
+    statement = "SELECT count(*) FROM runs WHERE request_id = :id AND ended_at IS NULL"
+    return int(await scalar(database, statement, id=f"schedule:{schedule.schedule_id}"))
 
 
 @pytest.mark.parametrize("overlap", ["skip", "cancel"])

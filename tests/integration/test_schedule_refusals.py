@@ -6,15 +6,9 @@ from app.auth.accounts import Accounts
 from app.platform.db import Database
 from app.platform.server.memory import MemoryCeiling
 from app.schedules.upkeep import ScheduleUpkeep
+from tests.factories import not_none
 from tests.integration.run_service import a_request
-from tests.integration.schedule_server import (
-    HOUR,
-    MINUTE,
-    NOON,
-    SECOND,
-    OpenServer,
-    waits_for,
-)
+from tests.integration.schedule_server import HOUR, MINUTE, NOON, SECOND, OpenServer, waits_for
 from tests.integration.statements import execute
 
 
@@ -204,12 +198,10 @@ async def test_a_claim_that_has_expired_decides_nothing(open_server: OpenServer)
         ledger = server.core.process.ledger
         schedule = await server.schedule("0 13 * * *")
         server.clock.now = NOON + HOUR
-        slow = await server.firing.take(schedule.id)
-        assert slow is not None
+        slow = not_none(await server.firing.take(schedule.id))
         await ledger.change_mode(server.owner.account_id, "prepaid")
         server.clock.go_on(20 * SECOND)
-        quick = await server.firing.take(schedule.id)
-        assert quick is not None
+        quick = not_none(await server.firing.take(schedule.id))
         await server.firing.start(slow[0])
         (between,) = await server.history(schedule)
         await ledger.grant(server.owner.account_id, 10**9)

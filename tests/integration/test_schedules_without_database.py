@@ -9,13 +9,7 @@ import asyncpg
 
 from app.platform.db import Database
 from tests.factories import an_open_database
-from tests.integration.schedule_server import (
-    MINUTE,
-    NOON,
-    ScheduleServer,
-    SetClock,
-    a_schedule_server,
-)
+from tests.integration import schedule_server
 from tests.integration.test_schedule_races import LEASE, runs_of
 from tests.patience import PATIENCE_S
 
@@ -25,7 +19,7 @@ BROKEN = 25
 
 
 @asynccontextmanager
-async def working(*servers: ScheduleServer) -> AsyncIterator[None]:
+async def working(*servers: schedule_server.ScheduleServer) -> AsyncIterator[None]:
     """Let the workers of these servers work."""
     tasks = [asyncio.create_task(server.worker.work()) for server in servers]
     try:
@@ -39,18 +33,18 @@ async def working(*servers: ScheduleServer) -> AsyncIterator[None]:
 async def test_connections_that_break_while_runs_are_started_cost_none_and_double_none(
     database: Database, database_url: str, admin: asyncpg.Connection, tmp_path: Path
 ) -> None:
-    clock = SetClock()
+    clock = schedule_server.SetClock()
     breaking = (
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
     async with (
         an_open_database(database_url) as other,
-        a_schedule_server(database, tmp_path / "a", clock=clock) as first,
-        a_schedule_server(other, tmp_path / "b", clock=clock) as second,
+        schedule_server.a_schedule_server(database, tmp_path / "a", clock=clock) as first,
+        schedule_server.a_schedule_server(other, tmp_path / "b", clock=clock) as second,
     ):
         schedules = [await first.schedule() for _ in range(40)]
-        clock.now = NOON + MINUTE
+        clock.now = schedule_server.NOON + schedule_server.MINUTE
         async with working(first, second):
             for _ in range(BROKEN):
                 await admin.fetchval(breaking)
@@ -64,7 +58,7 @@ async def test_connections_that_break_while_runs_are_started_cost_none_and_doubl
                     await asyncio.sleep(0.01)
         for schedule in schedules:
             (due,) = await first.history(schedule)
-            assert (due.outcome, due.due_at) == ("started", NOON + MINUTE)
+            assert (due.outcome, due.due_at) == ("started", schedule_server.NOON + schedule_server.MINUTE)
             assert await runs_of(database, schedule) == [due.run_id]
         await first.ended()
         await second.ended()

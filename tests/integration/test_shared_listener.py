@@ -12,20 +12,27 @@ import pytest
 
 from app.cli.addresses import listen
 from app.cli.processes.listener import PATIENCE_S as TURN_S
-from app.cli.processes.listener import SharedListener, withdraw
+from app.cli.processes.listener import SharedListener, accepted_file, withdraw
 from tests.patience import PATIENCE_S
 
 Started: TypeAlias = Callable[[int], SharedListener]
 
 
 @pytest.fixture
-def started(tmp_path: Path) -> Iterator[Started]:
+def accepted(tmp_path: Path) -> Iterator[int]:
+    """The descriptor of the file that all processes have."""
+    with accepted_file(str(tmp_path)) as descriptor:
+        yield descriptor
+
+
+@pytest.fixture
+def started(accepted: int) -> Iterator[Started]:
     """Starts the process of a number; many connections wait for them."""
     with ExitStack() as stack:
         bound = stack.enter_context(listen("127.0.0.1", 0))
 
         def start(number: int) -> SharedListener:
-            listener = SharedListener(os.dup(bound.fileno()), tmp_path / "accepted", number)
+            listener = SharedListener(os.dup(bound.fileno()), os.dup(accepted), number)
             listener.listen(16)
             return stack.enter_context(listener)
 
@@ -83,21 +90,21 @@ def test_one_that_has_stopped_is_not_waited_for(started: Started) -> None:
     assert [accepts(first) for _ in range(4)] == [True] * 4
 
 
-def test_one_that_was_killed_is_not_waited_for(started: Started, tmp_path: Path) -> None:
+def test_one_that_was_killed_is_not_waited_for(started: Started, accepted: int) -> None:
     first, _killed = started(1), started(2)
 
     assert [accepts(first), accepts(first)] == [True, False]
-    withdraw(tmp_path / "accepted", 2)
+    withdraw(accepted, 2)
     assert [accepts(first), accepts(first)] == [True, True]
 
 
 def test_one_that_has_started_again_gets_no_more_than_the_others(started: Started) -> None:
     first, second = started(1), started(2)
     second.close()
-    accepted = [accepts(first) for _ in range(4)]
+    taken = [accepts(first) for _ in range(4)]
     second = started(2)
 
-    assert accepted == [True] * 4
+    assert taken == [True] * 4
     assert [accepts(second), accepts(second), accepts(first)] == [True, False, True]
 
 

@@ -123,20 +123,17 @@ async def test_a_wrong_key_and_a_wrong_path_are_refused() -> None:
     assert (path.status_code, path.json()["error"]["type"]) == (404, "not_found_error")
 
 
-async def test_an_error_event_interrupts_the_stream() -> None:
-    reply = Reply([Text("one two")], error_after=(3, "overloaded_error"))
-    async with talking(in_turn(reply)) as (simulator, client):
-        with pytest.raises(anthropic.APIStatusError):
-            async with client.messages.stream(**MESSAGE_REQUEST) as stream:
-                await stream.get_final_message()
-
-    assert simulator.sent[0].final_usage is None
-
-
-async def test_a_dropped_connection_breaks_the_stream() -> None:
-    reply = Reply([Text("one two")], cut_after=4, delta_delay_s=0.05)
-    async with talking(in_turn(reply)) as (simulator, client):
-        with pytest.raises(BROKEN):
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ({"error_after": (3, "overloaded_error")}, anthropic.APIStatusError),
+        ({"cut_after": 4, "delta_delay_s": 0.05}, BROKEN),
+    ],
+    ids=["an error event", "a dropped connection"],
+)
+async def test_a_stream_breaks_off(how: dict[str, Any], error: Any) -> None:
+    async with talking(in_turn(Reply([Text("one two")], **how))) as (simulator, client):
+        with pytest.raises(error):
             async with client.messages.stream(**MESSAGE_REQUEST) as stream:
                 await stream.get_final_message()
 

@@ -92,12 +92,7 @@ async def test_nothing_is_wrong_with_statements_as_they_were_made(
     ],
 )
 async def test_a_changed_amount_is_named(
-    database: Database,
-    key: KeyRecord,
-    signing: SealingKey,
-    month: str,
-    field: str,
-    value: Any,
+    database: Database, key: KeyRecord, signing: SealingKey, month: str, field: str, value: Any
 ) -> None:
     said = json.loads(await content(database, key.account_id, month))
     await change(database, key, month, content=json.dumps({**said, field: value}))

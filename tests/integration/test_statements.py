@@ -5,26 +5,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from app.auth.records import KeyRecord
 from app.billing.chain.sealing_key import SealingKey
 from app.billing.credit.ledger import CreditLedger
 from app.billing.credit.records import GrantTerms, month_of
 from app.billing.statements.records import Statement, content_of, month_after, month_before, month_start
-from app.billing.statements.service import (
-    SETTLED_AFTER,
-    StatementMaker,
-    StatementNotFound,
-    Statements,
-)
+from app.billing.statements.service import SETTLED_AFTER, StatementMaker, StatementNotFound, Statements
 from app.ids import AccountId
 from app.platform.clock.clock import Clock
 from app.platform.db import Database, StatementFailed
 from tests.factories import an_account, an_open_database
 from tests.integration.chain_books import a_sealer
 from tests.integration.charging import charge
-from tests.integration.statements import execute
+from tests.integration.statements import execute, scalar
 
 NOW = datetime.now(UTC)
 FIRST = month_of(NOW)
@@ -138,8 +132,7 @@ async def test_a_process_without_the_key_leaves_statements_to_others(
     await a_sealer(database, signing, tmp_path).seal()
 
     await make(database, tmp_path, FIRST, None)
-    async with database.snapshot() as reader:
-        assert (await reader.execute(text("SELECT count(*) FROM billing_statements"))).scalar_one() == 0
+    assert await scalar(database, "SELECT count(*) FROM billing_statements") == 0
     await make(database, tmp_path, FIRST, signing)
 
     assert (await Statements(database).get(key.account_id, FIRST)).key == signing.id

@@ -19,7 +19,6 @@ import pytest
 import yaml
 from pydantic import SecretStr
 from rich.console import Console
-from sqlalchemy import text
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from app.cli.mcp import NoSuchLogin, TokenKeyMissing, login
@@ -35,6 +34,7 @@ from app.tools.mcp.oauth.service import McpLogins
 from app.tools.mcp.servers import McpConnections, McpConnector
 from app.tools.mcp.spec import HttpServer
 from tests.integration.hostile_mcp import HostileServer
+from tests.integration.statements import scalar
 from tests.integration.test_tool_servers_that_are_lost import FOUND, Calls
 from tests.log_lines import written_log
 from tests.patience import PATIENCE_S
@@ -244,10 +244,7 @@ CODE = {"grant": "authorization_code", "client_id": None, "client_secret": None}
 
 
 async def consent(
-    settings: Settings,
-    *,
-    graph: str = "claude_agents:librarian",
-    paste: Callable[[str], str] | None = None,
+    settings: Settings, *, graph: str = "claude_agents:librarian", paste: Callable[[str], str] | None = None
 ) -> None:
     """Log in, with a browser that opens what is printed.
 
@@ -302,8 +299,7 @@ async def test_a_login_is_encrypted_shared_and_renewed(
 
     async with protected() as server:
         await consent(settings_with_graph(server, tmp_path, database_url, RUNTALLY_MCP_TOKEN_KEY="k" * 32))
-        async with database.read() as reader:
-            (sealed,) = (await reader.execute(text("SELECT sealed FROM mcp_logins"))).scalars()
+        sealed = await scalar(database, "SELECT sealed FROM mcp_logins")
         first, second = another(), another()
         async with connected(first, server, **CODE) as connections:
             before = await Calls(connections.tools).call("library__search")

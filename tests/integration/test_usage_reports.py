@@ -19,7 +19,7 @@ from app.errors import Invalid
 from app.platform.clock.time_zones import require_time_zone
 from app.platform.db import Database
 from tests.factories import an_account
-from tests.integration.statements import scalar
+from tests.integration.statements import rows, scalar
 
 FIRST = datetime(2026, 3, 27, tzinfo=UTC)
 COLUMNS = "receipts input_tokens output_tokens cache_read_tokens cache_write_5m_tokens cache_write_1h_tokens"
@@ -113,8 +113,7 @@ async def test_rollups_equal_the_receipts(database: Database, key: KeyRecord, wi
         bound = {"account": key.account_id, "since": since, "until": until}
         if group_by == "day":
             bound["zone"] = zone
-        async with database.snapshot() as reader:
-            expected = (await reader.execute(text(RAW.format(group=GROUPS[group_by])), bound)).all()
+        expected = await rows(database, RAW.format(group=GROUPS[group_by]), **bound)
         sums = [
             (each.group, *(getattr(each.sums, column) for column in (*COLUMNS.split(), *MONEY.split())))
             for each in found

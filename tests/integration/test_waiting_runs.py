@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from app.events import ClientToolCall, MeterReport, RunStarted
 from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNotFound
@@ -27,6 +26,7 @@ from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.run_process import ELSEWHERE, Executing, a_run_elsewhere, record_of
 from tests.integration.run_service import OpenCore
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 
 
@@ -70,8 +70,7 @@ async def execute_elsewhere(database: Database, run: RunKey) -> None:
     statement = (
         "UPDATE runs SET status = 'running', held_for = NULL, process_id = :process WHERE run_id = :run"
     )
-    async with database.write() as tx:
-        await tx.execute(text(statement), {"process": ELSEWHERE, "run": run.run_id})
+    await execute(database, statement, process=ELSEWHERE, run=run.run_id)
 
 
 async def test_the_last_answer_queues_it_and_of_two_different_ones_the_first_counts(

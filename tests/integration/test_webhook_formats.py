@@ -115,11 +115,7 @@ async def test_one_subject_may_stand_for_all(database: Database) -> None:
     assert {each["type"] for each in receiver.kept.values()} == {"tokens"}
 
 
-HOOK = {
-    "url": "https://example.org/v1/meter_events",
-    "events": ["receipt.created"],
-    "secret": TOKEN,
-}
+HOOK = {"url": "https://example.org/v1/meter_events", "events": ["receipt.created"], "secret": TOKEN}
 METER = {**HOOK, "format": "stripe", "eventType": "agent_credits"}
 
 

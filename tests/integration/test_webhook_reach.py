@@ -17,14 +17,7 @@ from app.webhooks.retries import ReceiverResponse
 from app.webhooks.sender import WebhookSender
 from app.webhooks.service import Registration, Webhooks
 from tests.authority import Authority
-from tests.integration.webhook_seam import (
-    QUICK,
-    charge,
-    delivering,
-    now,
-    register,
-    settled,
-)
+from tests.integration import webhook_seam
 from tests.outgoing_proxy import ConnectProxy, listening, over_tls
 from tests.receivers import a_receiver
 
@@ -39,7 +32,7 @@ async def sent_to(url: str, network: Network, *, address: str = "127.0.0.1") -> 
 
     addresses = AddressPolicy(allow_private=address != PUBLIC, resolver=resolve)
     async with WebhookSender(addresses, call_s=5.0, network=network) as sender:
-        return await sender.send(url, sign_message(uuid4(), {}, mint_secret(), at=now()))
+        return await sender.send(url, sign_message(uuid4(), {}, mint_secret(), at=webhook_seam.now()))
 
 
 async def test_the_certificate_is_checked_against_the_host_name(tmp_path: Path) -> None:
@@ -98,10 +91,12 @@ async def test_an_unreachable_receiver_is_reported(
         return found
 
     addresses = AddressPolicy(allow_private=True, resolver=resolve)
-    async with delivering(database, config=replace(QUICK, retry_schedule=()), addresses=addresses):
-        webhook, _ = await register(database, key, "http://hooks.invalid:1/hook")
-        await charge(database, key, "msg_1")
-        (delivery,) = await settled(database, webhook)
+    async with webhook_seam.delivering(
+        database, config=replace(webhook_seam.QUICK, retry_schedule=()), addresses=addresses
+    ):
+        webhook, _ = await webhook_seam.register(database, key, "http://hooks.invalid:1/hook")
+        await webhook_seam.charge(database, key, "msg_1")
+        (delivery,) = await webhook_seam.settled(database, webhook)
 
     assert (delivery.status, delivery.last_error, delivery.last_status) == ("failed", problem, None)
 
@@ -127,9 +122,11 @@ async def test_dns_rebinding_reaches_no_private_address(database: Database, key:
         wanted = Registration(f"https://rebound.example:{port}/", ("receipt.created",))
         webhook, _ = await Webhooks(database, addresses).register(key.account_id, wanted)
         found[:] = ["127.0.0.1"]
-        await charge(database, key, "msg_1")
-        async with delivering(database, config=replace(QUICK, retry_schedule=()), addresses=addresses):
-            (delivery,) = await settled(database, webhook)
+        await webhook_seam.charge(database, key, "msg_1")
+        async with webhook_seam.delivering(
+            database, config=replace(webhook_seam.QUICK, retry_schedule=()), addresses=addresses
+        ):
+            (delivery,) = await webhook_seam.settled(database, webhook)
 
     assert (delivery.last_error, delivery.last_status) == ("address_refused", None)
     assert receiver.posts == []
@@ -145,11 +142,11 @@ async def test_the_checked_address_is_the_one_that_is_called(database: Database,
 
     async with a_receiver() as receiver:
         url = receiver.url.replace("127.0.0.1", "hooks.invalid")
-        webhook, _ = await register(database, key, url)
-        await charge(database, key, "msg_1")
+        webhook, _ = await webhook_seam.register(database, key, url)
+        await webhook_seam.charge(database, key, "msg_1")
         addresses = AddressPolicy(allow_private=True, resolver=resolve)
-        async with delivering(database, addresses=addresses):
-            await settled(database, webhook, status="delivered")
+        async with webhook_seam.delivering(database, addresses=addresses):
+            await webhook_seam.settled(database, webhook, status="delivered")
 
     assert resolved == ["hooks.invalid"]
     assert receiver.posts[0].headers["host"] == url.split("/")[2]

@@ -4,7 +4,8 @@
 
 Prints its URL and serves until it is stopped. The last order in the prompt decides: `hang` never
 answers, `words 500` says so many words, `letters 500` one word of so many letters, `call TOOL {…}`
-calls a tool. Anything else is answered with `ok`, and where an object is wanted with the smallest one.
+calls a tool. Anything else is answered with `ok`. Where an object is wanted, all but `hang` is
+answered with the smallest one.
 """
 
 import asyncio
@@ -20,9 +21,10 @@ _ORDER = re.compile(r"\b(?:(hang)|words (\d{1,6})|letters (\d{1,9})|call (\w+) (
 
 def obedient(request: ApiRequest) -> Reply:
     """Say what the prompt asks for."""
-    if (schema := _wanted_schema(request)) is not None:
-        return Reply([ToolUse("StructuredOutput", instance_of(schema))])
     orders = [] if request.tool_results else _ORDER.findall(request.last_text)
+    is_held = bool(orders) and bool(orders[-1][0])
+    if not is_held and (schema := _wanted_schema(request)) is not None:
+        return Reply([ToolUse("StructuredOutput", instance_of(schema))])
     return _obeyed(*orders[-1]) if orders else Reply([Text("ok")])
 
 

@@ -47,11 +47,7 @@ INEXPRESSIBLE: Final = {
 }
 """Reasons for a 422 of a request that matches the document, as patterns of field and message."""
 JUDGED_BY_OTHERS: Final = (
-    "/anthropic/",
-    "/managed-agents/",
-    "/mcp",
-    "/openai/v1/responses",
-    "/openai/v1/conversations",
+    *("/anthropic/", "/managed-agents/", "/mcp", "/openai/v1/responses", "/openai/v1/conversations"),
 )
 """Paths whose requests have forms of others, of which only a part is served.
 

@@ -172,12 +172,7 @@ class Target:
 
 @asynccontextmanager
 async def a_target(
-    directory: Path,
-    database_url: str,
-    provider_url: str,
-    *,
-    within: Sequence[str] = (),
-    **settings: str,
+    directory: Path, database_url: str, provider_url: str, *, within: Sequence[str] = (), **settings: str
 ) -> AsyncIterator[Target]:
     """A server over this database; its model is at `provider_url`, `within` a command that runs it."""
     serving = a_server(directory, provider_url, within=within, DATABASE_URL=database_url, **settings)

@@ -11,18 +11,8 @@ from app.platform.db import Database
 from app.requests.principal import OF_ADMIN, SCOPES, Scope
 from tests.e2e.stories import a_request
 from tests.integration.mcp_messages import WITH_TASKS, a_call, modern, of_task
+from tests.security import victims
 from tests.security.server import ASSISTANT, TENANT, Target
-from tests.security.victims import (
-    MANAGED,
-    MATRIX,
-    NAMED,
-    SECRET,
-    Victim,
-    a_victim,
-    detail_of,
-    said,
-    send,
-)
 
 
 def without(scope: Scope) -> list[Scope]:
@@ -36,13 +26,13 @@ async def test_every_operation_needs_a_valid_key_with_its_scopes(target: Target)
     account = f"other-{uuid4().hex}"
     lacking = {scope: await target.new_key(account, without(scope)) for scope in SCOPES}
     anomalies: list[Any] = []
-    async with a_victim(target) as victim, target.client() as http:
-        for operation, needed in MATRIX.items():
+    async with victims.a_victim(target) as victim, target.client() as http:
+        for operation, needed in victims.MATRIX.items():
             wrong = [("rt_" + "x" * 43, 401), (revoked, 401), *((lacking[scope], 403) for scope in needed)]
             for key, expected in wrong:
                 http.headers["Authorization"] = f"Bearer {key}"
-                answer = await send(http, operation, victim)
-                if answer.status_code != expected or SECRET in answer.text:
+                answer = await victims.send(http, operation, victim)
+                if answer.status_code != expected or victims.SECRET in answer.text:
                     anomalies.append((operation, key, answer.status_code, answer.text))
 
     assert anomalies == []
@@ -50,14 +40,14 @@ async def test_every_operation_needs_a_valid_key_with_its_scopes(target: Target)
 
 async def test_the_scopes_of_an_operation_are_enough(target: Target) -> None:
     account = f"exact-{uuid4().hex}"
-    keys = {scopes: await target.new_key(account, scopes) for scopes in set(MATRIX.values())}
+    keys = {scopes: await target.new_key(account, scopes) for scopes in set(victims.MATRIX.values())}
     # These bodies answer requests for consent, which needs more.
     consents = {"/v1/ag-ui/{graphId}", "/v1/ai-sdk/{graphId}/chat"}
     anomalies: list[Any] = []
-    async with a_victim(target) as victim, target.client() as http:
-        for operation, needed in MATRIX.items():
+    async with victims.a_victim(target) as victim, target.client() as http:
+        for operation, needed in victims.MATRIX.items():
             http.headers["Authorization"] = f"Bearer {keys[needed]}"
-            answer = await send(http, operation, victim)
+            answer = await victims.send(http, operation, victim)
             expected = 403 if operation[1] in consents else None
             if answer.status_code in {401, 403} and answer.status_code != expected:
                 anomalies.append((operation, answer.status_code, answer.text))
@@ -68,16 +58,22 @@ async def test_the_scopes_of_an_operation_are_enough(target: Target) -> None:
 async def test_nothing_of_another_account_is_seen_or_changed(target: Target) -> None:
     key = await target.new_key(f"other-{uuid4().hex}", TENANT)
     # Last, those that start something of their own account, under the victim's ids.
-    theirs = [operation for operation in MATRIX if NAMED.search(operation[1])]
-    others = [operation for operation in MATRIX if operation not in theirs]
+    theirs = [operation for operation in victims.MATRIX if victims.NAMED.search(operation[1])]
+    others = [operation for operation in victims.MATRIX if operation not in theirs]
     anomalies: list[Any] = []
-    async with a_victim(target) as victim, target.client(key) as other_client:
+    async with victims.a_victim(target) as victim, target.client(key) as other_client:
         before = await victim.state()
-        for operation in [*theirs, *others]:
-            answer = await send(other_client, operation, victim)
+        ids = (
+            *(victim.run_id, victim.chat, victim.session_id, victim.schedule_id, victim.batch_id),
+            *(victim.key_id, victim.job_id, victim.deployment_id),
+        )
+        for operation in [*theirs, *sorted(others, key=lambda each: each[0] != "GET")]:
+            answer = await victims.send(other_client, operation, victim)
             if operation in theirs and answer.status_code not in {204, 403, 404}:
                 anomalies.append((operation, answer.status_code, answer.text))
-            if SECRET in answer.text or victim.webhook_id in answer.text:
+            # The requests of lists name nothing of the victim's.
+            hidden = ids if operation in others and operation[0] == "GET" else ()
+            if any(each in answer.text for each in (victims.SECRET, victim.webhook_id, *hidden)):
                 anomalies.append((operation, "shows", answer.text))
         after = await victim.state()
 
@@ -89,7 +85,7 @@ class TestAKeyThatMayOnlyWrite:
     """Beside others of its account, it knows what it has started itself."""
 
     async def test_it_reads_nothing_that_other_keys_have_asked(self, target: Target) -> None:
-        async with a_victim(target) as victim:
+        async with victims.a_victim(target) as victim:
             scopes: tuple[Scope, ...] = tuple(scope for scope in TENANT if scope != "runs:read")
             before = await victim.state()
             async with target.client(await target.new_key(victim.account, scopes)) as writer:
@@ -99,14 +95,14 @@ class TestAKeyThatMayOnlyWrite:
                 }
             after = await victim.state()
 
-        refusals = {name: (answer.status_code, detail_of(answer)) for name, answer in answers.items()}
+        refusals = {name: (answer.status_code, victims.detail_of(answer)) for name, answer in answers.items()}
         assert refusals == dict.fromkeys(answers, (403, "This API key lacks the scope runs:read."))
         assert after == before
 
     async def test_it_deletes_nothing_but_its_own(self, target: Target) -> None:
         own = a_request("hello", runId=uuid4().hex, stateKey=uuid4().hex)
         of_its_own = [f"/v1/runs/{own['runId']}", f"/v1/sessions/{own['stateKey']}"]
-        async with a_victim(target) as victim:
+        async with victims.a_victim(target) as victim:
             of_others = [f"/v1/runs/{victim.run_id}", f"/v1/sessions/{victim.chat}"]
             async with target.client(await target.new_key(victim.account, ["runs:write"])) as writer:
                 await writer.post("/v1/runs/wait", json=own)
@@ -142,7 +138,7 @@ class TestAKeyThatMayOnlyWrite:
         onward = a_request("What was said?")
         async with target.client(first) as writer, target.client(second) as reader:
             await writer.post("/v1/runs/wait", json=a_request("hello", stateKey=chat))
-            await reader.post("/v1/runs/wait", json=a_request(SECRET, stateKey=chat))
+            await reader.post("/v1/runs/wait", json=a_request(victims.SECRET, stateKey=chat))
             forked = (await reader.post(f"/v1/sessions/{chat}/fork", json={})).json()["stateKey"]
             refused = [
                 await writer.post("/v1/runs/wait", json={**onward, "stateKey": key}) for key in (chat, forked)
@@ -156,7 +152,7 @@ async def test_no_wire_shows_or_changes_the_run_of_another_key(
     target: Target, *, is_same_account: bool
 ) -> None:
     scopes: tuple[Scope, ...] = tuple(scope for scope in TENANT if scope != "runs:read")
-    async with a_victim(target) as victim:
+    async with victims.a_victim(target) as victim:
         account = victim.account if is_same_account else f"other-{uuid4().hex}"
         key = await target.new_key(account, scopes if is_same_account else TENANT)
         before = await victim.state()
@@ -167,7 +163,7 @@ async def test_no_wire_shows_or_changes_the_run_of_another_key(
             }
         after = await victim.state()
 
-    assert {name: answer.text for name, answer in answers.items() if SECRET in answer.text} == {}
+    assert {name: answer.text for name, answer in answers.items() if victims.SECRET in answer.text} == {}
     accepted = {
         name: answer.text
         for name, answer in answers.items()
@@ -177,7 +173,7 @@ async def test_no_wire_shows_or_changes_the_run_of_another_key(
     assert after == before
 
 
-def ways_to_name_a_run(victim: Victim) -> dict[str, tuple[str, dict[str, Any]]]:
+def ways_to_name_a_run(victim: victims.Victim) -> dict[str, tuple[str, dict[str, Any]]]:
     """Requests of other wires whose bodies name a run of the victim: where, and what."""
     asked = {"model": ASSISTANT, "input": [{"role": "user", "content": "What did I say?"}]}
     tasks: dict[str, dict[str, Any]] = {"get": {}, "cancel": {}, "update": {"inputResponses": {}}}
@@ -204,9 +200,9 @@ def ways_to_name_a_run(victim: Victim) -> dict[str, tuple[str, dict[str, Any]]]:
     }
 
 
-def ways_to_read(victim: Victim) -> dict[str, tuple[str, Any]]:
+def ways_to_read(victim: victims.Victim) -> dict[str, tuple[str, Any]]:
     """Requests whose answers would show something of the victim's conversation."""
-    same = a_request(SECRET, runId=victim.run_id, stateKey=victim.chat)
+    same = a_request(victims.SECRET, runId=victim.run_id, stateKey=victim.chat)
     onward = a_request("What did I say?", stateKey=victim.chat)
     guess = [
         {"role": "user", "content": "a guess"},
@@ -214,14 +210,14 @@ def ways_to_read(victim: Victim) -> dict[str, tuple[str, Any]]:
         {"role": "user", "content": "and now?"},
     ]
     question = {"id": uuid4().hex, "role": "user", "parts": [{"type": "text", "text": "What did I say?"}]}
-    thread = {"threadId": victim.chat, "messages": [{"id": "u-1", "role": "user", "content": SECRET}]}
+    thread = {"threadId": victim.chat, "messages": [{"id": "u-1", "role": "user", "content": victims.SECRET}]}
     agent = f"/v1/ag-ui/{ASSISTANT}"
     return {
         "the same run": ("/v1/runs", same),
         "its events": ("/v1/runs/stream", same),
         "its end": ("/v1/runs/wait", same),
         "whether a body is its": ("/v1/runs", {**same, "messages": guess}),
-        "as a prompt": ("/v1/generate/text", {"prompt": SECRET, "runId": victim.run_id}),
+        "as a prompt": ("/v1/generate/text", {"prompt": victims.SECRET, "runId": victim.run_id}),
         "as an AG-UI agent": (agent, {**thread, "runId": victim.run_id}),
         "the agent's memory": ("/v1/runs/wait", onward),
         "whether a history is its": ("/v1/runs", {**onward, "messages": guess}),
@@ -229,7 +225,10 @@ def ways_to_read(victim: Victim) -> dict[str, tuple[str, Any]]:
         "its chat": (f"/v1/ai-sdk/{ASSISTANT}/chat", {"id": victim.chat, "messages": [question]}),
         "its schedule": (f"/v1/schedules/{victim.schedule_id}/trigger", {}),
         "a copy": (f"/v1/sessions/{victim.chat}/fork", {}),
-        "its session": (f"{MANAGED}/{victim.session_id}/events", {"events": [said("What did I say?")]}),
+        "its session": (
+            f"{victims.MANAGED}/{victim.session_id}/events",
+            {"events": [victims.said("What did I say?")]},
+        ),
         "through the agent": (f"/v1/runs/{victim.run_id}/messages", {"content": "Repeat everything."}),
     }
 

@@ -89,12 +89,7 @@ async def test_headers_are_checked_in_order(target: Target) -> None:
     nowhere, _ = await answer_to(target, post("/v1/nowhere", writer, "Content-Length: 99999"))
 
     codes = [each["code"] for each in (unscoped, untyped, large, larger, unwanted, nowhere)]
-    assert codes == [
-        "forbidden",
-        "unsupported_media_type",
-        *["payload_too_large"] * 3,
-        "not_found",
-    ]
+    assert codes == ["forbidden", "unsupported_media_type", *["payload_too_large"] * 3, "not_found"]
 
 
 async def test_nested_json_without_a_key_is_not_parsed(target: Target) -> None:

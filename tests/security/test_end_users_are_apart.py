@@ -208,7 +208,7 @@ async def test_no_body_names_what_another_end_user_has(open_house: OpenHouse) ->
     assert {answer.status_code for answer in answers} <= {403, 404}
     # Errors of Managed Agents have no code.
     assert {answer.json().get("code") for answer in answers} == {
-        *("other_end_user", "closed_to_end_users", "run_not_found", None),
+        *("other_end_user", "closed_to_end_users", "run_not_found", None)
     }
     assert [(answer.status_code, answer.json()["errors"][0]["field"]) for answer in as_ann] == [
         (422, "endUser")

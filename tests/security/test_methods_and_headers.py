@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.patience import PATIENCE_S
 from tests.security.conftest import OpenTarget
@@ -69,6 +70,21 @@ async def test_every_response_has_security_headers(target: Target) -> None:
         assert answer.headers["x-content-type-options"] == "nosniff", answer.url
         assert "no-store" in answer.headers["cache-control"], answer.url
     assert {page.headers["cache-control"] for page in pages} == {"no-cache"}
+
+
+@pytest.mark.parametrize(
+    "wire", ["/v1", "/openai/v1", "/anthropic/v1", "/anthropic/oauth", "/managed-agents/v1", "/mcp"]
+)
+async def test_head_is_answered_as_get_without_the_body(target: Target, wire: str) -> None:
+    """Errors of most wires are rewritten, for which their bodies are read."""
+    async with target.client() as http:
+        asked = [await http.request(method, f"{wire}/nothing") for method in ("GET", "HEAD")]
+
+    for answer in asked:
+        del answer.headers["date"], answer.headers["x-request-id"]
+    get, head = asked
+    assert (head.status_code, head.content) == (404, b"")
+    assert head.headers == get.headers
 
 
 async def test_a_flood_of_unauthenticated_requests_does_not_block_others(target: Target) -> None:

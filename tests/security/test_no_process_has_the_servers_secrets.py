@@ -69,11 +69,7 @@ async def test_no_process_that_a_server_starts_has_its_secrets(tmp_path: Path) -
 def test_settings_with_secrets_are_taken_from_the_environment_once_they_are_read() -> None:
     others = {"PATH": "/bin", "RUNTALLY_MARKUP": "2", "AWS_SECRET_ACCESS_KEY": "for a tool"}
     secret = [
-        "ANTHROPIC_API_KEY",
-        "DATABASE_URL",
-        "REDIS_URL",
-        "RUNTALLY_BOOTSTRAP_KEY",
-        "RUNTALLY_MCP_SECRETS",
+        *("ANTHROPIC_API_KEY", "DATABASE_URL", "REDIS_URL", "RUNTALLY_BOOTSTRAP_KEY", "RUNTALLY_MCP_SECRETS"),
     ]
     environ = {**others, **dict.fromkeys(secret, "x"), "anthropic_api_key": "sk-x"}
 

@@ -23,7 +23,6 @@ WAITING = 4
 THREE_PLACES = {
     "RUNTALLY_MAX_CONCURRENT_RUNS": "3",
     "RUNTALLY_MAX_QUEUED_RUNS": str(2 * WAITING),
-    "RUNTALLY_MAX_WRITES_PER_SECOND": "1000",
 }
 EVERY_S = 0.02
 
@@ -92,10 +91,7 @@ async def ran_in_time(http: httpx.AsyncClient) -> Outcome:
 
 
 async def test_runs_of_others_start_while_those_of_a_flood_hang(open_target: OpenTarget) -> None:
-    async with (
-        Simulator(slow_answer) as simulator,
-        open_target(simulator.url, **THREE_PLACES) as target,
-    ):
+    async with Simulator(slow_answer) as simulator, open_target(simulator.url, **THREE_PLACES) as target:
         keys = [await target.new_key(account) for account in ("flood", "flood", "other")]
         async with (
             target.client(keys[0]) as one,

@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "10"))
 """For each operation, in addition to those that follow from the document."""
 SETTINGS = {
-    "RUNTALLY_MAX_WRITES_PER_SECOND": "100000",
     "RUNTALLY_MAX_FAILED_KEYS_PER_MINUTE": "100000",
     "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9",
 }

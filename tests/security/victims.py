@@ -19,20 +19,8 @@ SECRET = "the heron flies at dawn"
 """What the victim has said; in no answer to anybody else."""
 
 _IDS = (
-    *(
-        "run",
-        "response",
-        "conversation",
-        "session",
-        "chat",
-        "thread",
-        "webhook",
-        "schedule",
-        "batch",
-        "key",
-        "job",
-    ),
-    "spendLimit",
+    *("run", "response", "conversation", "session", "chat", "thread", "webhook", "schedule", "batch"),
+    *("key", "job", "spendLimit"),
 )
 NAMED = re.compile(rf"\{{({'Id|'.join(_IDS)}Id|stateKey|account)\}}")
 """Paths of what belongs to somebody."""

@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.storable import (
-    MAX_DEPTH,
-    MAX_IDENTIFIER_CHARS,
-    identifier,
-    is_storable,
-    storable,
-)
+from app.storable import MAX_DEPTH, MAX_IDENTIFIER_CHARS, identifier, is_storable, storable
 
 TEXTS = st.text(st.characters(categories=["Cs"]) | st.sampled_from("aé\0\U0001f600"), max_size=8)
 VALUES = st.recursive(

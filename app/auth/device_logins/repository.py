@@ -11,6 +11,7 @@ from app.auth.device_logins.records import POLL_INTERVAL, DeviceLogin, Requested
 from app.auth.device_logins.tables import device_logins
 from app.ids import ApiKeyId
 from app.platform.db import Reader, Transaction
+from app.platform.postgres.statements import locked_in_order
 
 _logins = device_logins.c
 
@@ -40,7 +41,9 @@ def _is_pending(user_code: str) -> tuple[ColumnElement[bool], ...]:
 
 async def insert_login(tx: Transaction, *, lifetime: timedelta, **values: Any) -> None:
     """Insert a login that waits for a person, and delete those that are over."""
-    await tx.execute(delete(device_logins).where(_logins.expires_at <= func.now()))
+    await tx.execute(
+        delete(device_logins).where(locked_in_order(device_logins, _logins.expires_at <= func.now()))
+    )
     await tx.execute(insert(device_logins).values(expires_at=func.now() + lifetime, **values))
 
 
@@ -57,7 +60,6 @@ async def decide(tx: Transaction, user_code: str, **values: Any) -> bool:
 
 
 async def is_of_login(reader: Reader, key_id: ApiKeyId) -> bool:
-    """Whether a key is that of a login."""
     found = await reader.execute(select(_logins.device_hash).where(_logins.api_key_id == key_id))
     return found.one_or_none() is not None
 
@@ -79,7 +81,6 @@ async def store_first_token(tx: Transaction, device_hash: bytes, refresh_hash: b
 
 
 async def replace_token(tx: Transaction, device_hash: bytes, *, used: bytes, following: bytes) -> None:
-    """Store the refresh token after the one that is used now."""
     await _update(tx, device_hash, refresh_hash=following, previous_hash=used, refreshed_at=func.now())
 
 

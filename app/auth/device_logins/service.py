@@ -228,7 +228,6 @@ class DeviceLogins:
 
 
 def is_access_token(token: str) -> bool:
-    """Whether a bearer is that of a login."""
     return token.startswith(_TOKEN)
 
 

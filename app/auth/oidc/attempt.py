@@ -49,7 +49,6 @@ class Attempt:
 
     @property
     def nonce(self) -> str:
-        """Which is in the token."""
         return self._derived("nonce")
 
     @property

@@ -50,11 +50,9 @@ class Amount(NamedTuple):
     tokens: int
 
     def plus(self, other: "Amount") -> "Amount":
-        """The sum."""
         return Amount(self.credits + other.credits, self.tokens + other.tokens)
 
     def least(self, other: "Amount") -> "Amount":
-        """The lower of each."""
         return Amount(min(self.credits, other.credits), min(self.tokens, other.tokens))
 
 

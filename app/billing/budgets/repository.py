@@ -128,13 +128,11 @@ _LOCKED_CREDIT = text("SELECT FROM credit_accounts WHERE account_id = :account_i
 
 
 async def find_budgets(reader: Reader, account_id: AccountId) -> list[AccountBudget]:
-    """The budgets of an account, by id."""
     statement = _BUDGETS.where(_budgets.account_id == account_id).order_by(_budgets.id)
     return [AccountBudget(**row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def find_budget(reader: Reader, account_id: AccountId, budget_id: str) -> AccountBudget | None:
-    """A budget of an account."""
     statement = _BUDGETS.where(_budgets.account_id == account_id, _budgets.id == budget_id)
     row = (await reader.execute(statement)).mappings().one_or_none()
     return None if row is None else AccountBudget(**row)
@@ -176,7 +174,6 @@ async def store_budget(tx: Transaction, account_id: AccountId, budget: AccountBu
 
 
 async def delete_budget(tx: Transaction, account_id: AccountId, budget_id: str) -> None:
-    """Delete a budget."""
     await tx.execute(delete(budgets).where(_budgets.account_id == account_id, _budgets.id == budget_id))
 
 

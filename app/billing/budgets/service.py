@@ -82,7 +82,6 @@ class Budgets:
             return budget, await repository.find_use(reader, account_id, budget_id, self.clock.now())
 
     async def list_budgets(self, account_id: AccountId) -> Sequence[tuple[AccountBudget, BudgetUse]]:
-        """The budgets of an account and what is used of them."""
         async with self.database.snapshot() as reader:
             found = await repository.find_budgets(reader, account_id)
             now = self.clock.now()

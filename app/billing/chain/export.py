@@ -88,7 +88,6 @@ async def unchained_records(database: Database, account_id: UUID) -> list[Record
 
 
 async def all_accounts(database: Database) -> list[UUID]:
-    """All accounts."""
     async with database.snapshot() as reader:
         return await find_accounts(reader)
 
@@ -105,12 +104,10 @@ def account_record(account_id: UUID) -> Record:
 
 
 def link_record(link: ChainLink) -> Record:
-    """A link."""
     return {"type": "link", "position": link.position, "content": link.content, "hash": link.hash.hex()}
 
 
 def root_record(root: ChainRoot) -> Record:
-    """A root."""
     signature = base64.b64encode(root.signature).decode()
     return {"type": "root", "statement": root.statement, "signature": signature}
 
@@ -127,7 +124,6 @@ def leaf_record(leaf: RootLeaf) -> Record:
 
 
 async def all_roots(database: Database) -> AsyncIterator[tuple[ChainRoot, Sequence[RootLeaf]]]:
-    """All roots, each with the leaves that it changed."""
     number = 0
     while True:
         async with database.snapshot() as reader:

@@ -20,7 +20,6 @@ class HeadWitness:
         self.heads: Mapping[UUID, ChainHead] = _read(path)
 
     def remember(self, heads: Mapping[UUID, ChainHead]) -> None:
-        """Remember these and no others."""
         if heads == self.heads:
             return
         self.heads = dict(heads)

@@ -165,7 +165,6 @@ async def find_roots(reader: Reader, *, after: int, limit: int) -> RootPage:
 
 
 async def insert_root(tx: Transaction, root: ChainRoot, leaves: Sequence[ChainLeaf]) -> None:
-    """Store a root and the leaves that it changes."""
     stored = {"number": root.number, "statement": root.statement, "signature": root.signature}
     await tx.execute(insert(chain_roots).values(**stored, made_at=root.made_at))
     rows = [
@@ -208,6 +207,5 @@ async def find_unchained(reader: Reader, account_id: UUID, *, limit: int) -> lis
 
 
 async def find_time(tx: Transaction) -> datetime:
-    """The database's clock."""
     now: datetime = (await tx.execute(select(func.clock_timestamp()))).scalar_one()
     return now

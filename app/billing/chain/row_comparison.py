@@ -13,7 +13,6 @@ _EMPTY: tuple[Any, ...] = (None, "", {}, [])
 
 
 def changed_rows(row: LinkedRow) -> Iterator[str]:
-    """How the rows of a link differ from its content."""
     place = f"account {row.link.account_id}, position {row.link.position}"
     try:
         chained = _parsed(row.link.content)

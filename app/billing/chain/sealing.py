@@ -136,7 +136,6 @@ class ChainSealer:
 
 
 async def seal_status(database: Database) -> SealStatus:
-    """How far the chains are sealed."""
     async with database.snapshot() as reader:
         newest, sealed = await _newest_root(reader), await repository.find_newest_leaves(reader)
         heads = await repository.find_heads(reader)
@@ -146,7 +145,6 @@ async def seal_status(database: Database) -> SealStatus:
 
 
 def root_hash(statement: str) -> str:
-    """What the next root has as its predecessor."""
     return sha256(statement.encode()).hexdigest()
 
 

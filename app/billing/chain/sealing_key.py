@@ -68,7 +68,6 @@ class SealingKey:
 
     @property
     def id(self) -> str:
-        """The name of the key in the roots it signs."""
         return key_id(self._private.public_key())
 
     @property
@@ -85,7 +84,6 @@ class SealingKey:
         }
 
     def sign(self, statement: str) -> bytes:
-        """The signature of a statement."""
         return self._private.sign(statement.encode())
 
     def _write(self, path: Path) -> None:

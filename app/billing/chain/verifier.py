@@ -40,17 +40,14 @@ def link_hash(previous: bytes, content: str) -> bytes:
 
 
 def leaf_hash(account_id: str, position: int, head: bytes) -> bytes:
-    """The leaf of an account in the tree of a root."""
     return hashlib.sha256(b"\x00" + f"{account_id} {position} {head.hex()}".encode()).digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
-    """An inner node of a tree."""
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """The name of a public key in the roots."""
     return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:16]
 
 
@@ -83,7 +80,6 @@ class AccountTree:
 
     @property
     def root(self) -> bytes:
-        """The root's hash."""
         return self._levels[-1][0] if len(self) else hashlib.sha256().digest()
 
     def put(self, index: int, leaf: bytes) -> None:
@@ -179,7 +175,6 @@ class ExportVerifier:
                     links[position] = hash_
 
     def read(self, record: Any) -> None:
-        """Read the next record."""
         try:
             stage = _STAGES[record["type"]]
             if stage < self._stage:
@@ -360,7 +355,6 @@ def _named(content: str) -> str:
 
 
 def summary(verifier: ExportVerifier) -> Iterator[str]:
-    """What was read, for people."""
     root = verifier.root
     yield f"newest root: {root.number} of {root.made_at}, hash {root.hash}" if root.number else "no roots"
     for account_id, chain in verifier.chains.items():

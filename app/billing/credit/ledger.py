@@ -166,7 +166,6 @@ class CreditLedger:
         return Reserved(amount, [each.spent for each in reached if each.mode == "soft"], has_budgets=True)
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
-        """Release a run's reservation; does nothing if there is none."""
         await release_reservation(tx, run)
 
     async def resize_reservation(
@@ -206,6 +205,7 @@ class CreditLedger:
     async def report_refusal(self, run: RunKey, needed: Amount) -> None:
         """Report to webhooks which hard budgets have refused a call of a run: once for each window."""
         async with self._database.transaction() as tx:
+            await lock_balance(tx, run.account_id)
             await mark_refusing(tx, run, needed, self.clock.now())
 
     async def _resize(

@@ -55,7 +55,6 @@ class CreditBalance:
         return self.granted + self.adjusted - self.spent
 
     def spent_this_month(self, now: datetime) -> int:
-        """Credits spent in the calendar month (UTC) of `now`."""
         return self.spent_by_month.get(month_of(now), 0)
 
     @property

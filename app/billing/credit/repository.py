@@ -60,7 +60,6 @@ async def add_booked(
 async def find_entry_by_reference(
     reader: Reader, account_id: AccountId, reference: str
 ) -> records.LedgerEntry | None:
-    """The account's entry with this reference."""
     statement = select(_ledger.kind, _ledger.credits, _ledger.expires_at, _ledger.priority).where(
         _ledger.account_id == account_id, _ledger.reference == reference
     )
@@ -134,7 +133,6 @@ async def release_reservation(tx: Transaction, run: RunKey) -> None:
 
 
 async def update_mode(tx: Transaction, account_id: AccountId, mode: PaymentMode) -> None:
-    """Set how an account pays."""
     inserted = postgresql.insert(credit_accounts).values(account_id=account_id, mode=mode)
     await tx.execute(
         inserted.on_conflict_do_update(index_elements=["account_id"], set_={"mode": inserted.excluded.mode})

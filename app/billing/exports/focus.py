@@ -180,7 +180,6 @@ def _usage(meter: _Meter, price_version: str) -> FocusRow:
 
 
 def _shared(receipt: Receipt, names: AccountNames) -> FocusRow:
-    """What all rows of a receipt have, and None for the columns that they do not share."""
     is_correction = receipt.basis == "adjustment"
     began = receipt.used_at.astimezone(UTC).replace(microsecond=0)
     # A correction belongs to the month in which it is charged.

@@ -31,7 +31,6 @@ class Rate:
     """Ascending (prompt tokens, rate): above so many prompt tokens, all tokens of the message cost `rate`."""
 
     def at(self, prompt_tokens: int) -> Decimal:
-        """The rate of a message with so many prompt tokens."""
         for above, rate in reversed(self.tiers):
             if prompt_tokens > above:
                 return rate
@@ -42,7 +41,6 @@ class Rate:
         return max([self.base, *(rate for above, rate in self.tiers if prompt_tokens > above)])
 
     def per_token(self, prompt_tokens: int) -> Decimal:
-        """Dollars per token."""
         return self.at(prompt_tokens) / _MILLION
 
 
@@ -76,11 +74,9 @@ class ModelPrice:
 
     @property
     def web_search(self) -> Decimal | None:
-        """Dollars per web search."""
         return self.extras.server_tools.get("web_search_requests")
 
     def rate(self, kind: str) -> Rate:
-        """The rate of a kind of token."""
         rate: Rate = getattr(self, kind)
         return rate
 

@@ -105,7 +105,6 @@ class _Entry(_Rates):
     """The price library does not know this model, and that is not a spelling mistake."""
 
     def price(self, version: str) -> ModelPrice:
-        """Convert the entry to a price."""
         rates: dict[str, Any] = {kind: self._rate(kind) for kind in _KINDS}
         searches = {} if self.web_search is None else {"web_search_requests": self.web_search}
         return ModelPrice(version=version, extras=Factors(server_tools=searches), **rates)
@@ -129,7 +128,6 @@ class _FactorEntry(_Strict):
     server_tools: _Values = {}
 
     def dated(self, version: str) -> DatedFactors:
-        """Convert the entry to factors."""
         factors = {name: getattr(self, name) for name in DIMENSIONS if getattr(self, name)}
         return DatedFactors(
             frozenset(map(model_key, self.models)),

@@ -85,14 +85,12 @@ class PriceList:
         return self._completed(model, listed, at=at)
 
     def find_price(self, model: str, *, at: datetime, requested: str | None = None) -> ModelPrice | None:
-        """The price of a model at a moment, or None."""
         try:
             return self.price_of(model, at=at, requested=requested)
         except UnknownPrice:
             return None
 
     def is_priced(self, model: str, *, at: datetime) -> bool:
-        """Whether messages of this model can be charged."""
         return self.find_price(model, at=at) is not None
 
     def priced_models(self) -> list[str]:
@@ -192,7 +190,6 @@ def _most(model: str, usage: TokenUsage, price: ModelPrice, *, speed: str | None
 
 
 def rounded(dollars: Decimal) -> Decimal:
-    """Dollars to ten decimals, as they are stored."""
     return dollars.quantize(_COST_STEP, ROUND_HALF_UP)
 
 

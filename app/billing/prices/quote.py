@@ -41,7 +41,6 @@ class BilledUsage:
 
     @classmethod
     def of(cls, fact: UsageFact) -> "BilledUsage":
-        """The usage of a message."""
         return cls(
             fact.model,
             fact.usage,

@@ -61,14 +61,15 @@ async def replace_end_user(tx: Transaction, account_id: AccountId, end_user: str
 
 
 async def find_hash(tx: Transaction, account_id: AccountId, end_user: str) -> str:
-    """The hash that stands for an end user in the chain."""
     statement = text("SELECT end_user_hash(:account_id, :end_user)")
     found: str = (await tx.execute(statement, {"account_id": account_id, "end_user": end_user})).scalar_one()
     return found
 
 
-async def delete_salt(tx: Transaction, account_id: AccountId, end_user: str) -> bool:
-    """Delete what ties an end user to its hash, also in budgets; False if a receipt still names it.
+async def delete_salt(tx: Transaction, account_id: AccountId, end_user: str) -> str | None:
+    """Delete what ties an end user to its hash, also in budgets, and return that.
+
+    None if a receipt still names the end user; then nothing is deleted.
 
     Links are written while the account's credit is locked: none can read the salt between both statements.
     """
@@ -76,13 +77,14 @@ async def delete_salt(tx: Transaction, account_id: AccountId, end_user: str) -> 
     await tx.execute(_LOCK, given)
     is_named = (charge_receipts.c.account_id == account_id, charge_receipts.c.end_user == end_user)
     if (await tx.execute(select(charge_receipts.c.id).where(*is_named).limit(1))).first() is not None:
-        return False
+        return None
+    hashed = await find_hash(tx, account_id, end_user)
     for statement in (_NAME_BUDGETS, _NAME_SPENDING):
         await tx.execute(statement, given)
     salts = end_user_salts.c
     is_salt = (salts.account_id == account_id, salts.end_user == end_user)
     await tx.execute(delete(end_user_salts).where(*is_salt))
-    return True
+    return hashed
 
 
 _LOCK = text("SELECT FROM credit_accounts WHERE account_id = :account_id FOR UPDATE")

@@ -6,7 +6,6 @@ from app.platform.db import Transaction
 
 
 async def hash_of(tx: Transaction, account_id: AccountId, end_user: str) -> str:
-    """The hash that stands for an end user in the chain."""
     return await find_hash(tx, account_id, end_user)
 
 
@@ -15,6 +14,6 @@ async def erase_from_receipts(tx: Transaction, account_id: AccountId, end_user: 
     return await replace_end_user(tx, account_id, end_user, most=most)
 
 
-async def forget(tx: Transaction, account_id: AccountId, end_user: str) -> bool:
-    """Delete what ties an end user to its hash; False if a receipt still names it."""
+async def forget(tx: Transaction, account_id: AccountId, end_user: str) -> str | None:
+    """Delete what ties an end user to its hash; returns it, None if a receipt still names it."""
     return await delete_salt(tx, account_id, end_user)

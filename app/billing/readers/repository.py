@@ -16,19 +16,16 @@ _STATEMENT_S = 60
 
 
 async def role_exists(tx: Transaction, role: str) -> bool:
-    """Whether the server has a role of this name."""
     found = await tx.execute(text("SELECT 1 FROM pg_roles WHERE rolname = :role"), {"role": role})
     return found.first() is not None
 
 
 async def is_reader(tx: Transaction, role: str) -> bool:
-    """Whether the role was made here."""
     found = await tx.execute(select(billing_readers.c.role).where(billing_readers.c.role == role))
     return found.first() is not None
 
 
 async def create_role(tx: Transaction, role: str) -> None:
-    """Create a role without any rights."""
     await tx.exec_driver_sql(f"CREATE ROLE {role} LOGIN NOINHERIT")
 
 
@@ -45,7 +42,6 @@ async def grant_views(tx: Transaction, role: str, verifier: str) -> None:
 
 
 async def set_account(tx: Transaction, role: str, account_id: AccountId | None) -> None:
-    """Set which account a role reads; None: all."""
     values = {"account_id": account_id}
     entry = insert(billing_readers).values(role=role, **values)
     await tx.execute(entry.on_conflict_do_update(index_elements=["role"], set_=values))

@@ -46,7 +46,6 @@ async def correct(
 async def _corrections(
     tx: Transaction, receipts: Sequence[Receipt], prices: PriceList
 ) -> tuple[list[NewReceipt], list[str]]:
-    """The corrections of these receipts, and what has no price any more."""
     earlier: defaultdict[tuple[UUID, str, int, str], list[Receipt]] = defaultdict(list)
     for adjustment in await find_adjustments(tx, receipts):
         earlier[adjustment.message].append(adjustment)

@@ -182,16 +182,17 @@ class ReceiptDelivery:
                 raise
             # Nothing is wrong with the receipts.
             raise DatabaseUnavailable.because(str(error)) from error
-        for each in batch:
-            if each.receipt.id in inserted.fenced:
-                log.error("receipt.fenced", source_reference=each.fact.source_reference)
         for each in known:
             if each.from_row:
                 continue
             # Before it is acknowledged: otherwise the journal would no longer have it.
             self.queue.charge_excess(each.fact, charged=charged[each.receipt.source].usage)
         # Also those that `debit_undelivered` has stored: then the stored one has the same id.
+        fenced = {each.receipt_id for each in charged.values() if each.is_fenced} | inserted.fenced
         own = {each.receipt_id for each in charged.values() if not each.is_fenced} | inserted.charged
+        for each in batch:
+            if each.receipt.id in fenced:
+                log.error("receipt.fenced", source_reference=each.fact.source_reference)
         stored = [each for each in batch if each.receipt.id in own]
         self.on_stored([each.receipt for each in stored])
         self._count(stored)

@@ -91,12 +91,10 @@ class Journal:
 
     @property
     def size(self) -> int:
-        """The size of all segments, in bytes."""
         return sum(segment.size for segment in (*self._recovered, *self._segments))
 
     @property
     def damaged_files(self) -> int:
-        """How many damaged files are kept."""
         return len(list(self._directory.glob(f"{_DAMAGED}/*")))
 
     def start_message(self, fact: UsageFact, *, replaces: str | None = None) -> None:

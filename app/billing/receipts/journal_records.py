@@ -42,14 +42,12 @@ class SegmentDamage:
 
 
 def encode(number: int, kind: bytes, payload: bytes) -> bytes:
-    """A record as it is written."""
     body = b"%d %s %s" % (number, kind, payload)
     line = b"%08x %s\n\n" % (zlib.crc32(body), body)
     return line + line
 
 
 def encode_fact(fact: UsageFact) -> bytes:
-    """The payload of a record of a message."""
     return _FACT.dump_json(fact)
 
 
@@ -87,7 +85,6 @@ class JournalReader:
     _last: int | None = None
 
     def read(self, data: bytes) -> SegmentDamage:
-        """Read a segment."""
         damage = SegmentDamage()
         for kind, payload in self._records(data, damage):
             self._apply(kind, payload, damage)

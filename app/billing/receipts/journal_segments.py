@@ -28,7 +28,6 @@ class Segment:
 
 
 def is_written(path: Path) -> bool:
-    """Whether a process has this segment open as its newest one."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

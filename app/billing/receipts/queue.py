@@ -50,7 +50,6 @@ class PendingCredits(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Of all runs."""
         return self.own + self.others
 
 
@@ -87,7 +86,6 @@ class ReceiptQueue:
 
     @property
     def refused(self) -> int:
-        """How many receipts the database refuses."""
         return len(self._refused)
 
     @property
@@ -102,7 +100,6 @@ class ReceiptQueue:
 
     @property
     def journal_bytes(self) -> int:
-        """The size of the journal's files."""
         return self._journal.size
 
     @property
@@ -113,7 +110,6 @@ class ReceiptQueue:
 
     @property
     def ready(self) -> bool:
-        """Whether the journal can be written."""
         return self._journal.problem is None
 
     def require_ready(self) -> None:
@@ -137,7 +133,10 @@ class ReceiptQueue:
             self._journal.void_message(replaces.key)
         self.open_messages.start(fact, replaces)
         if self._journal.problem is not None:
-            self._enqueue(if_lost(fact, is_complete=False))
+            if not fact.output_estimated:
+                # It is not on disk: into the database at once. An estimate, of a call that has no answer yet,
+                # is not what is charged in the end.
+                self._enqueue(if_lost(fact, is_complete=False))
             raise _unavailable(self._journal.problem)
 
     def update_message(self, fact: UsageFact) -> None:
@@ -159,7 +158,6 @@ class ReceiptQueue:
             self._enqueue(fact)
 
     def void_message(self, fact: UsageFact) -> None:
-        """Do not charge a message that was started."""
         self._take_unreported(fact)
         self._ended_at.pop(fact.key, None)
         if self.open_messages.is_written(fact.key):

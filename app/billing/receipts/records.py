@@ -121,7 +121,6 @@ class NewReceipt:
 
     @property
     def billed(self) -> BilledUsage:
-        """The usage as it is priced."""
         return BilledUsage(
             self.model,
             self.usage,
@@ -144,7 +143,6 @@ class NewReceipt:
 
     @property
     def usage(self) -> TokenUsage:
-        """The token counts."""
         return TokenUsage(**{name: getattr(self, name) for name in _field_names(TokenUsage)})
 
 
@@ -217,7 +215,6 @@ class RunTotals:
     usage: TokenUsage = field(default_factory=TokenUsage)
 
     def plus(self, other: "RunTotals") -> "RunTotals":
-        """Those of both."""
         return RunTotals(
             self.receipts + other.receipts,
             self.cost_usd + other.cost_usd,
@@ -303,7 +300,6 @@ class RunCharges:
         self.total: ChargedUsage = NOTHING_CHARGED
 
     def add(self, receipt: NewReceipt) -> None:
-        """Count a receipt."""
         if receipt.source_reference not in self._counted:
             self._counted.add(receipt.source_reference)
             self.total = self.total.plus(receipt.usage, receipt.cost_usd)

@@ -13,9 +13,10 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import RowMapping
 
+from app.billing.receipts.open_messages.repository import locking_open_messages
 from app.billing.receipts.records import ChargedMessage, InsertedReceipts, NewReceipt, Receipt, RunTotals
 from app.billing.receipts.tables import charge_receipts, measured_receipts
-from app.ids import AccountId, RunKey
+from app.ids import AccountId
 from app.platform.db import Reader, Transaction
 from app.platform.postgres.statements import is_one_of
 from app.usage.records import SOURCE_SYSTEM, TokenUsage, parse_key
@@ -55,13 +56,19 @@ _FENCED = ", ".join(_CHANGED_BY_FENCE.get(column.name, column.name) for column i
 
 _INSERT = text(
     f"""
-    WITH new AS (
+    WITH closed AS (
+        -- Not only of those inserted: whatever stored the others, their messages are not in progress.
+        DELETE FROM open_messages WHERE (account_id, source_reference) IN (
+            {locking_open_messages(_array(_receipts.account_id), _array(_receipts.source_reference))})
+        RETURNING TRUE
+    ), new AS (
         SELECT {_VALUES}, EXISTS (
             SELECT FROM run_takeovers AS lost
              WHERE lost.account_id = new.account_id AND lost.run_id = new.run_id
                AND lost.attempt = new.attempt
                AND lost.at + make_interval(secs => lost.clock_ahead_s) < new.used_at) AS is_fenced
-          FROM unnest({_ARRAYS}) AS new ({_NAMES})
+          -- Messages before receipts, like what recovers them: the count is there once they are locked.
+          FROM (SELECT count(*) FROM closed) AS closed, unnest({_ARRAYS}) AS new ({_NAMES})
     ), inserted AS (
         INSERT INTO charge_receipts ({_NAMES}, created_at)
         SELECT {_NAMES}, clock_timestamp() FROM new WHERE NOT is_fenced
@@ -75,12 +82,6 @@ _INSERT = text(
         SELECT {_FENCED}, clock_timestamp() FROM new WHERE is_fenced
         ON CONFLICT DO NOTHING
         RETURNING id
-    ), closed AS (
-        -- Not only of those inserted: whatever stored the others, their messages are not in progress.
-        DELETE FROM open_messages AS open
-         USING unnest({_array(_receipts.account_id)}, {_array(_receipts.source_reference)})
-               AS new (account_id, source_reference)
-         WHERE open.account_id = new.account_id AND open.source_reference = new.source_reference
     )
     SELECT id, FALSE AS is_fenced FROM inserted UNION ALL SELECT id, TRUE FROM fenced
     """,  # noqa: S608 - names and types of columns
@@ -96,7 +97,6 @@ meets the primary key as well as the unique source.
 
 
 async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> InsertedReceipts:
-    """Insert receipts and debit them."""
     # Every transaction in the same order: otherwise two with the same receipts could wait for each other.
     receipts = sorted(receipts, key=attrgetter("source"))
     arrays = {column.name: _stored(column, receipts) for column in _INSERTED}
@@ -171,7 +171,6 @@ async def find_used_since(
 
 
 async def find_adjustments(reader: Reader, receipts: Sequence[Receipt]) -> list[Receipt]:
-    """All adjustments of these receipts."""
     runs = {(receipt.account_id, receipt.run_id) for receipt in receipts}
     statement = select(charge_receipts).where(
         tuple_(_receipts.account_id, _receipts.run_id).in_(runs), _receipts.basis == "adjustment"
@@ -179,11 +178,11 @@ async def find_adjustments(reader: Reader, receipts: Sequence[Receipt]) -> list[
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
-async def find_run_receipts(reader: Reader, run: RunKey) -> list[Receipt]:
-    """A run's receipts, oldest first."""
+async def find_run_receipts(reader: Reader, account_id: AccountId, run_ids: Collection[str]) -> list[Receipt]:
+    """Those of these runs of an account, the oldest first."""
     statement = (
         select(charge_receipts)
-        .where(_receipts.account_id == run.account_id, _receipts.run_id == run.run_id)
+        .where(_receipts.account_id == account_id, is_one_of(_receipts.run_id, run_ids))
         .order_by(_receipts.used_at, _receipts.id)
     )
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
@@ -228,6 +227,5 @@ def _stored(column: Column[Any], receipts: Sequence[NewReceipt]) -> list[Any]:
 
 
 def receipt_of(row: RowMapping) -> Receipt:
-    """Read a row of `charge_receipts`."""
     columns: dict[str, Any] = dict(row)
     return Receipt(**columns)

@@ -79,7 +79,6 @@ class Window(NamedTuple):
         return Window(self.start - by, self.end + by)
 
     def contains(self, moment: datetime) -> bool:
-        """Whether the moment is in the span."""
         return self.start <= moment < self.end
 
     def days(self) -> "list[Window]":
@@ -290,7 +289,6 @@ class ReconciledModel:
 
     @property
     def explained_usd(self) -> Decimal:
-        """The explained part of the residual."""
         return self.residual_usd - self.unexplained_usd
 
 
@@ -339,33 +337,27 @@ def floor_to(moment: datetime, width: timedelta) -> datetime:
 
 
 def counts_of_usage(usage: TokenUsage) -> Counts:
-    """The counts of a message or a part of one."""
     tokens = (getattr(usage, f"{kind}_tokens") for kind in KINDS[:-1])
     return (*tokens, usage.web_search_requests)
 
 
 def by_kind(counts: Counts) -> dict[str, int]:
-    """Counts as JSON."""
     return dict(zip(KINDS, counts, strict=True))
 
 
 def counts_from(json: Mapping[str, int]) -> Counts:
-    """Counts that were stored as JSON."""
     return tuple(json[kind] for kind in KINDS)
 
 
 def plus(one: Counts, other: Counts) -> Counts:
-    """The sum by kind."""
     return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
 def minus(one: Counts, other: Counts) -> Counts:
-    """The difference by kind."""
     return tuple(a - b for a, b in zip(one, other, strict=True))
 
 
 def total(counts: Sequence[Counts]) -> Counts:
-    """The sum of all by kind."""
     summed = NOTHING
     for each in counts:
         summed = plus(summed, each)

@@ -152,7 +152,6 @@ async def find_equal_receipts(
     *,
     limit: int,
 ) -> list[records.EqualReceipt]:
-    """Receipts of these counts."""
     columns = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens")
     values = zip((*columns, "cache_write_1h_tokens", "web_search_requests"), counts, strict=True)
     statement = (

@@ -27,7 +27,6 @@ _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 async def find_receipts(
     reader: Reader, account_id: AccountId, filters: ReceiptFilter, page: PageRequest
 ) -> list[Receipt]:
-    """A page of an account's receipts, newest first."""
     if page.before is not None:
         # As a time window too, so the rollups are only searched that far.
         window_end = _next_microsecond(page.before[0])

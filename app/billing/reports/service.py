@@ -14,7 +14,7 @@ from app.billing.reports.records import CacheMissSums, GroupBy, UsageBreakdown, 
 from app.billing.reports.search_repository import find_receipts, find_unpriced, newest_unpriced
 from app.billing.reports.usage_repository import cache_misses, grouped_usage, split_usage
 from app.errors import Invalid
-from app.ids import AccountId, RunKey
+from app.ids import AccountId, RunId, RunKey
 from app.platform.clock.time_zones import require_time_zone
 from app.platform.db import Database
 from app.platform.pagination import PageRequest
@@ -69,9 +69,15 @@ class BillingReports:
         self._database = database
 
     async def of_run(self, run: RunKey) -> list[Receipt]:
-        """A run's receipts, oldest first."""
+        return (await self.of_runs(run.account_id, [run.run_id]))[run.run_id]
+
+    async def of_runs(self, account_id: AccountId, run_ids: Sequence[RunId]) -> dict[RunId, list[Receipt]]:
+        """Those of each of these runs, the oldest first."""
+        found: dict[RunId, list[Receipt]] = {run_id: [] for run_id in run_ids}
         async with self._database.snapshot() as reader:
-            return await find_run_receipts(reader, run)
+            for receipt in await find_run_receipts(reader, account_id, run_ids):
+                found[RunId(receipt.run_id)].append(receipt)
+        return found
 
     async def search(
         self, account_id: AccountId, filters: ReceiptFilter, page: PageRequest

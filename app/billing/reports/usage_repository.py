@@ -127,7 +127,6 @@ def matching_rows(
 
 
 def summed(usage: sa.FromClause) -> list[sa.ColumnElement[Any]]:
-    """The sums of rows."""
     return [sa.func.sum(usage.c[name]).label(name) for name in _SUMMED]
 
 
@@ -221,7 +220,6 @@ def group_of(columns: Any, group_by: GroupBy | None, time_zone: str) -> sa.Colum
 
 
 def bucket_of(moment: datetime) -> datetime:
-    """The start of the bucket that contains a moment."""
     return moment - (moment - _EPOCH) % BUCKET
 
 
@@ -234,5 +232,4 @@ def _bucket_after(moment: datetime) -> datetime:
 
 
 def sums_of(row: RowMapping) -> UsageSums:
-    """The sums in a row of `summed`."""
     return UsageSums(**{name: _SUM_TYPES[name](row[name]) for name in _SUMMED})

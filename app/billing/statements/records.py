@@ -115,7 +115,6 @@ class MonthSums:
 
     @property
     def total(self) -> int:
-        """What the balance changes by."""
         return sum(self.booked.values()) + self.charges + sum(each.credits for each in self.late)
 
 
@@ -126,11 +125,9 @@ def month_start(month: str) -> datetime:
 
 
 def month_before(month: str) -> str:
-    """The month before."""
     return month_of(month_start(month) - timedelta(days=1))
 
 
 def month_after(month: str) -> str:
-    """The next month."""
     start = month_start(month)
     return month_of(start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1))

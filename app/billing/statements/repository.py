@@ -19,7 +19,6 @@ _STORED = [_statements[name] for name in ("month", "content", "key", "signature"
 
 
 async def find_accounts_without(reader: Reader, month: str, *, end: datetime) -> list[AccountId]:
-    """The accounts that had entries before a month's end, and have no statement of it."""
     accounts = credit_accounts.c.account_id
     first = (
         select(_ledger.created_at)
@@ -64,7 +63,6 @@ async def find_head(reader: Reader, account_id: AccountId) -> ChainHead:
 
 
 async def find_link(reader: Reader, account_id: AccountId, position: int) -> str | None:
-    """The hash at a position of an account's chain."""
     statement = select(_links.hash).where(_links.account_id == account_id, _links.position == position)
     found: bytes | None = (await reader.execute(statement)).scalar()
     return None if found is None else bytes(found).hex()
@@ -91,7 +89,6 @@ async def sum_entries(
 
 
 async def find_accounts_with(reader: Reader) -> list[AccountId]:
-    """The accounts that have statements."""
     statement = select(_statements.account_id).distinct().order_by(_statements.account_id)
     return list((await reader.execute(statement)).scalars())
 

@@ -62,8 +62,6 @@ def database_parts(
     max_age_s: float = MAX_AGE_S,
     reconciliation_max_age_s: float = RECONCILIATION_MAX_AGE_S,
 ) -> list[Reading[Any]]:
-    """What is read from the database: the same in every process on it."""
-
     async def read_statement() -> OperatorStatement:
         return await statements.for_operators(since=datetime.now(UTC) - PERIOD)
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -78,7 +78,7 @@ async def statements(
 
         pdf.write_bytes(statement_pdf(found[0]))
     elif month is not None and as_json:
-        _output.print_json(data=_shown(StatementResponse.of(found[0])))
+        _output.print_json(data=StatementResponse.of(found[0]).model_dump(mode="json", by_alias=True))
     elif month is not None:
         _show_month(StatementResponse.of(found[0]))
     else:
@@ -96,7 +96,7 @@ async def _of_account(account: str, find: "Callable[[Database, AccountId], Await
 
 def _show(found: "Sequence[ResponseModel]", columns: Sequence[str], *, as_json: bool, title: str) -> None:
     if as_json:
-        _output.print_json(data=[_shown(each) for each in found])
+        _output.print_json(data=[each.model_dump(mode="json", by_alias=True) for each in found])
         return
     rows = [{_TITLES.get(name, name): _text(getattr(each, name)) for name in columns} for each in found]
     print_rows(_output, rows, title=title)
@@ -133,8 +133,3 @@ def _text(value: object) -> str:
     if value is None or isinstance(value, datetime):
         return minutes(value)
     return f"{value:.10f}" if isinstance(value, Decimal) else str(value)
-
-
-def _shown(response: "ResponseModel") -> dict[str, Any]:
-    """As the API shows it."""
-    return response.model_dump(mode="json", by_alias=True)

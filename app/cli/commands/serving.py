@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import Coroutine, Mapping
 from typing import Annotated, Any
 
@@ -62,6 +63,9 @@ def _serve(role: str, host: str, port: int, processes: int = 1) -> None:
     name = None if processes == 1 else "supervisor"
     configure_logs(settings.log_format, settings.log_level, process=name)
     _log_unknown_variables()
+    # A terminal was closed; with `nohup` the signal is ignored.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     # Child processes must not inherit secrets; server processes read them as this one has.
     withdraw_secrets(os.environ)
     asyncio.run(_server(settings, environment, role=role, host=host, port=port, processes=processes))

@@ -49,7 +49,6 @@ class Tool:
         return self.path(Path.home(), sys.platform)
 
     def shown(self, settings: Any) -> str:
-        """The settings as the file has them."""
         if self.is_environment:
             return "\n".join(f"{name}={value}" for name, value in settings.items())
         return json.dumps(settings, indent=2)

@@ -23,12 +23,10 @@ class ComparedMessage:
 
     @property
     def sent_input(self) -> int:
-        """The input tokens that the model reported."""
         return token_usage(self.sent.start_usage).input_tokens
 
     @property
     def sent_output(self) -> int:
-        """The output tokens that the model reported."""
         return token_usage(self.sent.final_usage or self.sent.start_usage).output_tokens
 
     @property

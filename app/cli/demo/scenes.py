@@ -72,7 +72,6 @@ class Scenes:
         await self._run(CONCIERGE, "A table for two at eight, please.")
 
     async def file(self) -> None:
-        """An agent with files, in a sandbox."""
         self.screen.scene("A file", "The agent has its own workspace in a sandbox, and nothing else.")
         try:
             run_id = await self._run(CLERK, "Sum up the orders.", files={FILE: _ORDERS})

@@ -17,14 +17,12 @@ class Screen(EventScreen):
     _scenes: int = field(default=0, init=False)
 
     def scene(self, title: str, sentence: str) -> None:
-        """Begin a scene."""
         self._scenes += 1
         self.console.print()
         self.console.rule(Text(f"{self._scenes}  {title}", "bold"), align="left", style="cyan")
         self.console.print(sentence, style="dim")
 
     def request(self, text: str) -> None:
-        """What the demo requests."""
         self.line(f"> {text}", style="bold")
 
     def remark(self, text: str, *, style: str = "yellow") -> None:

@@ -127,7 +127,6 @@ def _settings(options: Mapping[str, str]) -> Settings:
 
 
 def _graphs(directory: Path, own: Path | None) -> Path:
-    """A directory with the operator's graphs and those of the demo."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     for source in (own, GRAPHS):

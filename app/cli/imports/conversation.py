@@ -42,7 +42,6 @@ def conversations_in(document: Any) -> dict[str, Sequence[Any]]:
 
 
 def read_messages(entries: Sequence[Any]) -> ImportedConversation:
-    """The messages that have a text, of any exporter."""
     found = ImportedConversation()
     for entry in entries:
         role, content = _parts_of(entry)

@@ -59,7 +59,6 @@ def add_servers(path: Path, servers: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def write_graph(path: Path, text: str) -> None:
-    """Write the file if it is a graph; raises as `existing_graph`."""
     content = text.encode()
     _, errors = GraphFile.parse(path, content).graph()
     if errors:
@@ -76,5 +75,4 @@ def write_graph(path: Path, text: str) -> None:
 
 
 def as_yaml(value: Mapping[str, Any]) -> str:
-    """The lines of keys and values."""
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)

@@ -4,8 +4,10 @@ import mmap
 import os
 import select
 import socket
+import tempfile
 import time
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from app.cli.processes.options import MOST_PROCESSES
@@ -23,16 +25,15 @@ class SharedListener(socket.socket):
     its event loop.
     """
 
-    def __init__(self, descriptor: int, file: Path, number: int) -> None:
-        """`number` is that of this process, from 1."""
+    def __init__(self, descriptor: int, accepted: int, number: int) -> None:
+        """`accepted` is that of an `accepted_file`; `number` is that of this process, from 1."""
         super().__init__(fileno=descriptor)
         self._own = number - 1
         self._seen, self._since = 0, 0.0
         """All that were accepted when the connection that waits now was first seen, and when that was."""
-        with file.open("a+b") as opened:
-            opened.truncate(MOST_PROCESSES * _NUMBER_BYTES)
+        with os.fdopen(accepted, "r+b") as file:
             # 0 of a process that does not accept.
-            self._accepted = memoryview(mmap.mmap(opened.fileno(), 0)).cast("Q")
+            self._accepted = memoryview(mmap.mmap(file.fileno(), 0)).cast("Q")
 
     def listen(self, *backlog: int) -> None:
         """Take part from now on; what the others have accepted before is not made up for."""
@@ -64,10 +65,16 @@ class SharedListener(socket.socket):
         super().close()
 
 
-def withdraw(file: Path, number: int) -> None:
+@contextmanager
+def accepted_file(directory: str) -> Iterator[int]:
+    """How many connections each process has accepted: none; yields a descriptor."""
+    with tempfile.TemporaryFile(dir=directory) as file:
+        # Written: on a full disk, a process that writes to a mapped page without space is killed.
+        file.write(bytes(MOST_PROCESSES * _NUMBER_BYTES))
+        file.flush()
+        yield file.fileno()
+
+
+def withdraw(accepted: int, number: int) -> None:
     """Let no other process wait for this one, which was killed."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
-    try:
-        os.pwrite(descriptor, bytes(_NUMBER_BYTES), (number - 1) * _NUMBER_BYTES)
-    finally:
-        os.close(descriptor)
+    os.pwrite(accepted, bytes(_NUMBER_BYTES), (number - 1) * _NUMBER_BYTES)

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import ClassVar
 
 MOST_PROCESSES = 32
@@ -23,18 +22,15 @@ class MemberOptions:
     """The descriptor of the listening socket."""
     scrapes: int | None
     """That of the metrics port."""
+    accepted: int
+    """That of the file of the `SharedListener`s."""
     is_terminal: bool
     """Whether log lines are shown on one."""
 
     @property
-    def accepted(self) -> Path:
-        """The file of the `SharedListener`s."""
-        return Path(self.directory, "accepted")
-
-    @property
     def descriptors(self) -> list[int]:
         """What it inherits."""
-        return [self.api, *(() if self.scrapes is None else (self.scrapes,))]
+        return [self.api, self.accepted, *(() if self.scrapes is None else (self.scrapes,))]
 
     def of(self, name: str) -> "MemberOptions":
         """Those of one process."""

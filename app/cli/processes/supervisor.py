@@ -22,7 +22,7 @@ import structlog
 
 from app.bootstrap.storage import embedded_database, require_data_directory
 from app.cli.addresses import listen, listen_for_scrapes
-from app.cli.processes.listener import withdraw
+from app.cli.processes.listener import accepted_file, withdraw
 from app.cli.processes.options import MemberOptions
 from app.errors import OperatorError
 from app.platform.background import first_of
@@ -58,23 +58,45 @@ def next_pause_s(last_s: float, served_s: float | None) -> float:
 async def serve_processes(
     settings: Settings, environment: Mapping[str, str], *, count: int, host: str, port: int
 ) -> None:
-    """Serve with so many processes until a signal arrives. `environment` is that of the command."""
-    with (
-        listen(host, port) as api,
-        listen_for_scrapes(settings, host) as scrapes,
-        tempfile.TemporaryDirectory(prefix="runtally-") as directory,
-    ):
-        options = MemberOptions(
-            name="",
-            directory=directory,
-            api=api.fileno(),
-            scrapes=None if scrapes is None else scrapes.fileno(),
-            is_terminal=sys.stderr.isatty(),
-        )
-        async with _shared(settings, Path(directory), count) as variables:
-            # What this process can import, and nothing else of the directory it was started in.
-            paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
-            await ProcessSupervisor(options, {**environment, **paths, **variables}, count).run()
+    """Serve with so many processes until a signal arrives, even during startup.
+
+    `environment` is that of the command.
+    """
+    loop, starting = asyncio.get_running_loop(), asyncio.current_task()
+    if starting is not None:
+        # Until the supervisor handles signals itself.
+        loop.add_signal_handler(signal.SIGTERM, starting.cancel)
+    try:
+        with (
+            listen(host, port) as api,
+            listen_for_scrapes(settings, host) as scrapes,
+            _private_directory() as directory,
+            accepted_file(directory) as accepted,
+        ):
+            options = MemberOptions(
+                name="",
+                directory=directory,
+                api=api.fileno(),
+                scrapes=None if scrapes is None else scrapes.fileno(),
+                accepted=accepted,
+                is_terminal=sys.stderr.isatty(),
+            )
+            async with _shared(settings, Path(directory), count) as variables:
+                # What this process can import, and nothing else of the directory it was started in.
+                paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
+                await ProcessSupervisor(options, {**environment, **paths, **variables}, count).run()
+    except asyncio.CancelledError:
+        log.info("server.stopped_before_start")
+
+
+def _private_directory() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="runtally-")
+    except OSError as error:
+        raise ProcessesFailed(
+            f"No directory for temporary files can be written ({error.strerror}): "
+            "make space there, or name another one in TMPDIR."
+        ) from error
 
 
 @asynccontextmanager

@@ -23,7 +23,6 @@ class Branch:
 
     @classmethod
     def only_one(cls, conversation: Conversation) -> "Branch":
-        """The branch of a conversation that was never forked."""
         return cls(conversation.session_id, False, None, conversation.created_at)
 
 

@@ -19,7 +19,6 @@ _entries = session_entries.c
 
 
 async def branches_of(reader: Reader, conversation: Conversation) -> list[Branch]:
-    """The branches of a conversation, oldest first."""
     statement = (
         sa.select(_branches.session_id, _branches.is_forked, _branches.forked_from_run, _branches.created_at)
         .where(
@@ -58,7 +57,6 @@ async def insert_branch(
 
 
 async def set_current_branch(tx: Transaction, conversation: Conversation, session_id: UUID) -> None:
-    """Continue the conversation on this branch."""
     is_conversation = (sessions.c.account_id == conversation.account_id) & (
         sessions.c.state_key == conversation.state_key
     )

@@ -71,11 +71,9 @@ class BranchTree:
         return path[: path.index(run_id) + 1]
 
     def last_without_call(self, path: Sequence[RunId]) -> list[RunId]:
-        """The runs at the end of a path that have called no model."""
         return list(takewhile(self._without_call.__contains__, reversed(path)))[::-1]
 
     def head(self, session_id: UUID) -> RunId | None:
-        """The last run of a branch."""
         own = self._own[session_id]
         return own[-1] if own else self.branches[session_id].forked_from_run
 
@@ -103,7 +101,6 @@ class BranchTree:
         return {each: run_id for each, run_id in found.items() if run_id is not None}
 
     def answers_to(self, message_id: str) -> list[RunId]:
-        """The runs that answer this message."""
         return [run_id for run_id, answered in self._message_ids.items() if answered == message_id]
 
 
@@ -123,5 +120,4 @@ def imported_message_id(run_id: str, line_id: str) -> str:
 
 
 def is_imported(message_id: str) -> bool:
-    """Whether the message is from before the conversation."""
     return message_id.startswith("earlier/")

@@ -32,7 +32,6 @@ class ShownAnswer:
 
     @classmethod
     def of(cls, run_id: RunId, text: str, *, calls: int) -> Self:
-        """Of an answer with this text and so many tool calls."""
         return cls(run_id, len(text), _digest(text), calls)
 
     def lacks_some_of(self, text: str) -> bool:

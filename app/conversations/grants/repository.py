@@ -16,19 +16,16 @@ _COLUMNS = tuple(_grants[field.name] for field in fields(PermissionGrant))
 
 
 async def has_grant(reader: Reader, key: GrantKey) -> bool:
-    """Whether there is a grant."""
     found = select(exists().where(*(_grants[name] == value for name, value in key._asdict().items())))
     return bool((await reader.execute(found)).scalar_one())
 
 
 async def insert_grant(tx: Transaction, key: GrantKey, *, by: ApiKeyId) -> None:
-    """Insert a grant, unless there is one."""
     values = {**key._asdict(), "id": new_uuid(), "api_key_id": by, "created_at": func.now()}
     await tx.execute(postgresql.insert(permission_grants).values(values).on_conflict_do_nothing())
 
 
 async def find_grants(reader: Reader, account_id: AccountId, state_key: str) -> list[PermissionGrant]:
-    """The grants of a conversation, newest first."""
     statement = (
         select(*_COLUMNS)
         .where(_grants.account_id == account_id, _grants.state_key == state_key)

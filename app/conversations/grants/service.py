@@ -23,7 +23,6 @@ class RunGrants:
             return await has_grant(reader, self._key(tool_id))
 
     async def give(self, tool_id: str, *, by: ApiKeyId) -> None:
-        """Allow calls of this tool from now on."""
         async with self.database.write() as tx:
             await insert_grant(tx, self._key(tool_id), by=by)
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from app.conversations.lines.repository import append_entries, lock_transcript
 from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
 from app.ids import AccountId
-from app.platform.db import Database
+from app.platform.db import Database, Transaction
 from app.platform.objects.documents import ContentsMissing, extracted
 from app.platform.objects.service import INSIDE, Objects
 
@@ -33,26 +33,31 @@ class LargeContents:
         A repeated one is not added twice. Raises `AttemptOver`, `ContentsUnavailable` and
         `DatabaseUnavailable`.
         """
-        entries = await self._write(transcript, entries)
-        hashes = {sha256 for entry in entries for sha256 in entry.objects}
-        if not hashes and len(entries) <= _LINES_PER_STATEMENT:
+        entries = await self.write(transcript, entries)
+        if not _hashes_of(entries) and len(entries) <= _LINES_PER_STATEMENT:
             async with database.write() as tx:
                 return await append_entries(tx, transcript, entries)
-        added = TranscriptState()
         async with database.transaction() as tx:
-            await lock_transcript(tx, transcript)
-            if hashes:
-                await self.objects.hold(tx, _account(transcript), hashes)
-            for start in range(0, len(entries), _LINES_PER_STATEMENT):
-                some = entries[start : start + _LINES_PER_STATEMENT]
-                added = added.plus(await append_entries(tx, transcript, some))
+            return await self.append(tx, transcript, entries)
+
+    async def append(
+        self, tx: Transaction, transcript: Transcript, written: Sequence[TranscriptEntry]
+    ) -> TranscriptState:
+        """The same of what `write` has returned, in the caller's transaction."""
+        added = TranscriptState()
+        await lock_transcript(tx, transcript)
+        if hashes := _hashes_of(written):
+            await self.objects.hold(tx, _account(transcript), hashes)
+        for start in range(0, len(written), _LINES_PER_STATEMENT):
+            some = written[start : start + _LINES_PER_STATEMENT]
+            added = added.plus(await append_entries(tx, transcript, some))
         return added
 
     async def whole(
         self, transcript: Transcript, entries: Sequence[TranscriptEntry]
     ) -> Sequence[TranscriptEntry]:
         """The entries that were stored; raises `ContentsUnavailable`, `ContentLost`."""
-        if not (hashes := {sha256 for entry in entries for sha256 in entry.objects}):
+        if not (hashes := _hashes_of(entries)):
             return entries
         contents = await self.objects.read(_account(transcript), hashes)
         return await asyncio.to_thread(lambda: [entry.whole(contents) for entry in entries])
@@ -71,10 +76,10 @@ class LargeContents:
             except ContentsMissing as missing:
                 contents |= await self.objects.read(account_id, missing.hashes)
 
-    async def _write(
+    async def write(
         self, transcript: Transcript, entries: Sequence[TranscriptEntry]
     ) -> Sequence[TranscriptEntry]:
-        """The entries as they are stored."""
+        """Write what is stored outside; returns the lines for the database."""
         if not self.objects.are_outside:
             return entries
         stored, contents = await asyncio.to_thread(_extracted, entries)
@@ -94,6 +99,10 @@ def _extracted(entries: Sequence[TranscriptEntry]) -> tuple[list[TranscriptEntry
         contents |= found
         stored.append(replace(entry, line=line, objects=found.keys()) if found else entry)
     return stored, contents
+
+
+def _hashes_of(entries: Sequence[TranscriptEntry]) -> set[str]:
+    return {sha256 for entry in entries for sha256 in entry.objects}
 
 
 def _account(transcript: Transcript) -> AccountId:

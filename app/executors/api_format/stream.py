@@ -32,7 +32,6 @@ class DeltaMapper:
     def delta(
         self, delta: Mapping[str, Any], message_id: str, parent: str | None = None
     ) -> Iterator[OutputEvent]:
-        """The events of a delta."""
         if text := delta.get("text"):
             yield TextDelta(message_id=message_id, delta=text, parent_tool_call_id=parent)
         elif self.show_thinking and (thinking := delta.get("thinking")):

@@ -17,7 +17,6 @@ class ModelToolCall:
 
 
 def content_block(content: ToolContent) -> dict[str, Any]:
-    """The content block."""
     match content:
         case ToolText(text):
             return {"type": "text", "text": text}

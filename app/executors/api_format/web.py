@@ -66,7 +66,6 @@ class WebEvents:
             yield self._end(call_id, {}, is_error=False)
 
     def unfinished(self) -> Iterator[OutputEvent]:
-        """The events of the calls that get no result."""
         for call_id in list(self._begun):
             yield self._end(call_id, {"error": "failed"}, is_error=True)
 

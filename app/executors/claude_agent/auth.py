@@ -68,13 +68,9 @@ class ModelAuth(Protocol):
 
     def open_channel(
         self, plan: RunPlan, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
-    ) -> Channel:
-        """A channel for one run."""
-        ...
+    ) -> Channel: ...
 
-    async def close_channel(self, channel: Channel) -> None:
-        """Close a run's channel."""
-        ...
+    async def close_channel(self, channel: Channel) -> None: ...
 
     def meter(self, plan: RunPlan, channel: Channel, process: CliProcess) -> RunMeter:
         """What counts this run's usage."""
@@ -106,43 +102,34 @@ class GatewayAuth:
 
     @property
     def unavailable_reason(self) -> str | None:
-        """See the protocol."""
         return None if self._provider.has_key else "ANTHROPIC_API_KEY is not set"
 
     @property
     def outage(self) -> str | None:
-        """See the protocol."""
         return self._provider.availability.reason
 
     async def problem(self) -> str | None:
-        """See the protocol."""
         return await self._provider.problem()
 
     @property
     def refusals(self) -> Mapping[str, str]:
-        """See the protocol."""
         return self._provider.refusals.by_model
 
     def new_address(self) -> ChannelAddress:
-        """See the protocol."""
         return self.gateway.new_address()
 
     def warming_up(self, at: ChannelAddress) -> AbstractContextManager[None] | None:
-        """See the protocol."""
         return self.gateway.answering(at, send_warm_up_answer)
 
     def open_channel(
         self, plan: RunPlan, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
     ) -> Channel:
-        """See the protocol."""
         return self.gateway.open_channel(plan.run.run_id, limits, hooks, at=at)
 
     async def close_channel(self, channel: Channel) -> None:
-        """See the protocol."""
         await self.gateway.close_channel(channel)
 
     def meter(self, plan: RunPlan, channel: Channel, process: CliProcess) -> RunMeter:
-        """See the protocol."""
         return ComparingMeter(plan, channel, CliCosts(lambda: process.usage_baseline))
 
     def environment(
@@ -154,7 +141,6 @@ class GatewayAuth:
         options: ModelOptions,
         compacts: bool,
     ) -> dict[str, str]:
-        """See the protocol."""
         return cli_environment(
             token=address.token,
             base_url=address.url,
@@ -185,11 +171,9 @@ class LoginAuth:
 
     @property
     def login(self) -> Path:
-        """See the protocol."""
         return self._login.config
 
     async def problem(self) -> str | None:
-        """See the protocol."""
         try:
             status = await self._cli.login_status(self._directory, self._login)
         except CliUnresponsive as error:
@@ -211,11 +195,9 @@ class LoginAuth:
         return Channel(plan.run.run_id, at.token, at.url, limits, hooks)
 
     async def close_channel(self, channel: Channel) -> None:
-        """See the protocol."""
         await channel.close()
 
     def meter(self, plan: RunPlan, channel: Channel, process: CliProcess) -> RunMeter:
-        """See the protocol."""
         return SdkMeter(plan, channel, process)
 
     def environment(

@@ -67,7 +67,6 @@ class ClaudeAgentExecutor:
     schemas: SchemaChecker
 
     async def run(self, request: GraphRunRequest, context: port.RunContext) -> None:
-        """See the port."""
         if (reason := self.auth.unavailable_reason) is not None:
             log.error("run.start_failed", reason=reason)
             raise port.ExecutionFailed("provider_unavailable")

@@ -72,7 +72,6 @@ class EventMapper:
 
     @property
     def last_message_id(self) -> str | None:
-        """The id of the main agent's last message."""
         return self._writing[None].message_id if None in self._writing else None
 
     @property
@@ -85,7 +84,6 @@ class EventMapper:
         self._expected[sent.message_id] = sent
 
     def feed(self, message: sdk.Message) -> Iterator[events.OutputEvent]:
-        """The events of one SDK message."""
         match message:
             case sdk.StreamEvent():
                 yield from self._stream_event(message.event, message.parent_tool_use_id)

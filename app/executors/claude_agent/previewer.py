@@ -21,7 +21,6 @@ class ClaudeAgentPreviewer:
     """Whether every run needs the CLI's full mode: those with the machine's own login do."""
 
     async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
-        """See the port."""
         full = self.needs_full_mode or needs_full_mode(plan.spec)
         bridge = McpBridge(plan)
         options = build_options(

@@ -44,7 +44,6 @@ def user_content(messages: Sequence[Message]) -> str | list[dict[str, Any]]:
 
 
 def content_blocks(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The user message's content, always as blocks."""
     content = user_content(messages)
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 

@@ -110,7 +110,6 @@ class RunStream:
 
     @property
     def message_id(self) -> str | None:
-        """The id of the main agent's last message."""
         return self._mapper.last_message_id
 
     @property

@@ -37,7 +37,6 @@ class ExternalExecutor:
     _expected: dict[RunKey, ExternalSession] = field(default_factory=dict, init=False)
 
     def expect(self, run: RunKey) -> ExternalSession:
-        """The session of a run that is about to start."""
         session = self._expected[run] = ExternalSession()
         return session
 

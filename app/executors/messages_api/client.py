@@ -1,5 +1,6 @@
 """MessagesClient: calls of the Messages API, whose server is a run's gateway channel."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -20,6 +21,7 @@ IDLE_TIMEOUT_S = 30.0
 
 _EVENT_BYTES = 64 * 1024 * 1024
 """The longest event of a message, as the longest line of the CLI."""
+_DELTA = b"content_block_delta"
 _NO_EVENT = "an event is no object"
 _TOO_LONG = "an event is too long"
 _SUCCESS = range(200, 300)
@@ -91,7 +93,7 @@ async def _failure(response: Response) -> CallFailed:
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
-    lines, time_slice = EventLines(_EVENT_BYTES), TimeSlice(SHOWN_S)
+    lines, time_slice, is_shown = EventLines(_EVENT_BYTES), TimeSlice(SHOWN_S), False
     try:
         async for chunk in chunks:
             for line in lines.feed(chunk):
@@ -101,6 +103,10 @@ async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]
                     raise StreamBroken(line.data.decode(errors="replace"))
                 if line.event != b"ping" and (line.data or line.dropped_bytes):
                     yield _parsed(line)
+                if not is_shown and line.event == _DELTA:
+                    # What a client sees first does not wait for what has arrived with it.
+                    is_shown = True
+                    await asyncio.sleep(0)
                 await time_slice.checkpoint()
     except NoResponse as error:
         raise StreamBroken(str(error)) from error

@@ -130,7 +130,7 @@ async def _run_in_time(loop: AgentLoop, context: RunContext, deadline: RunDeadli
     running, parking = asyncio.create_task(loop.run()), context.control.parking
     try:
         while not running.done():
-            first = await first_of(parking.wait(), asyncio.wait({running}), deadline.next_stop())
+            first = await first_of(parking.wait(), running, deadline.next_stop())
             if parking.is_set():
                 raise RunParked(loop.park())
             if first is None or first.index == 1:

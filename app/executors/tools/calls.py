@@ -24,6 +24,7 @@ from runtally.tools.result import ToolResult
 from runtally.tools.tool import Tool, ToolContext
 
 _NO_RUN = "No tool is called before there is a run."
+_NO_EXTENSIONS = Extensions()
 _NOT_HELD = "This run cannot go on here; no tool is called any more."
 _LEASE_WAIT_S = 20.0
 _STOP_S = 2.0
@@ -51,7 +52,7 @@ class ToolCalls:
         self._lease: Lease | None = None
         self._channel: Channel | None = None
         self._events: EventSink | None = None
-        self._extensions = Extensions()
+        self._extensions = _NO_EXTENSIONS
         self.tools: dict[str, Tool] = {tool.id: tool for tool in plan.tools}
         policy = ToolPolicy(frozenset(self.tools), self.denial_reason, self._review)
         self._runner = ToolRunner(self.tools, policy)
@@ -101,7 +102,6 @@ class ToolCalls:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the agent's current message is complete."""
         return self._message_end.is_set()
 
     def resume(self, call_ids: Iterable[str]) -> None:
@@ -120,7 +120,6 @@ class ToolCalls:
         return [call_id for call_id, published in self._published.items() if published.is_set()]
 
     def denial_reason(self) -> str | None:
-        """Why no tool may be called now, for the model; None if tools may be called."""
         if self._channel is None:
             return _NO_RUN
         limit = self._channel.exhausted_limit
@@ -231,7 +230,6 @@ class _Progress:
         self._label = ""
 
     async def report(self, label: str) -> None:
-        """See `ToolContext`."""
         now = asyncio.get_running_loop().time()
         if self._events is None or now < self._next or label == self._label:
             return

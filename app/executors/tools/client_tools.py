@@ -65,11 +65,9 @@ class _Schema:
 
     @property
     def document(self) -> dict[str, Any]:
-        """See `ArgumentSchema`."""
         return self.prepared.shown
 
     async def check(self, args: object) -> None:
-        """See `ArgumentSchema`."""
         if self.schemas is not None:
             await check_arguments(self.schemas, self.prepared.checked, args, owner=self.owner)
 

@@ -99,7 +99,6 @@ def with_questions(context: RunContext) -> RunContext:
 
 
 def without_questions(plan: RunPlan) -> tuple[Tool, ...]:
-    """All other tools of a plan."""
     return tuple(tool for tool in plan.tools if tool.id != ASK_USER_QUESTION)
 
 

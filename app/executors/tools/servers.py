@@ -27,6 +27,9 @@ async def connected_tools(servers: McpConnector, context: RunContext) -> AsyncIt
 
     Raises `ExecutionFailed` if a server is unavailable, or the run is stopped or its time is up before.
     """
+    if not context.plan.remote_tools:
+        yield context
+        return
     connections = await _connect(servers, context)
     try:
         if connections.unusable:

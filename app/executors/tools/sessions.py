@@ -23,13 +23,11 @@ class RunSession:
     _context: HookContext | None = field(init=False, default=None)
 
     async def start(self) -> None:
-        """The execution begins."""
         self._context = _context(self.plan)
         if self.plan.parked is None:
             await self.hooks.session_start(self._context)
 
     async def end(self, final: GraphFinal) -> None:
-        """The execution has ended."""
         if self._context is not None:
             result = SessionResult(
                 ok=final.ok, finish_reason=final.finish_reason, error=final.error, content=final.content

@@ -115,7 +115,6 @@ class WaitingCalls(Generic[AnswerT]):
 
     @property
     def waiting_tool_calls(self) -> set[str]:
-        """The tool calls that wait for an answer."""
         return {call.tool_call_id for call in self._calls.values() if call.is_waiting and call.tool_call_id}
 
     def keep(self, stored: StoredCall) -> None:

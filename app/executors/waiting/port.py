@@ -66,7 +66,6 @@ class UnstoredWaits:
         resolved_by: ResolvedBy,
         answer: object = None,
     ) -> tuple[ResolvedBy, Any] | None:
-        """See the port."""
         return resolved_by, answer
 
     async def resume(self) -> None:

@@ -98,7 +98,6 @@ class Questions:
 
 
 def asked_by(stored: StoredCall) -> Sequence[QuestionItem]:
-    """The questions of a stored call."""
     return QuestionAsked.model_validate(stored.request, extra="ignore").questions
 
 

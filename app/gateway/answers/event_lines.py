@@ -44,6 +44,12 @@ class EventLines:
     """The same of what is not kept."""
     _is_in_dropped_line: bool = False
 
+    @property
+    def is_between_events(self) -> bool:
+        """Whether an event has ended and the next one has not begun."""
+        is_within = self._rest or self._event or self._data or self._dropped_bytes or self._is_in_dropped_line
+        return self._begun and not self._after_cr and not is_within
+
     def feed(self, chunk: bytes) -> Iterator[EventLine]:
         """The data in the next bytes; a line is complete with its first line-end byte."""
         if self._after_cr and chunk:

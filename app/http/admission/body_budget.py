@@ -61,7 +61,6 @@ class BodyBudget:
         self._held += size
 
     def release(self, account: Hashable, size: int) -> None:
-        """Release bytes."""
         self._held -= size
         self._by_account[account] -= size
         if not self._by_account[account]:

@@ -122,7 +122,6 @@ class CheckedRoute(APIRoute):
 
     @property
     def body_limit(self) -> BodyLimit | None:
-        """The declared body; None for a route without one."""
         calls = (each.call for each in _sub_dependants(self.dependant))
         return next((call for call in calls if isinstance(call, BodyLimit)), None)
 
@@ -136,13 +135,20 @@ class CheckedRoute(APIRoute):
 
     def matches(self, scope: AsgiScope) -> tuple[Match, AsgiScope]:
         """Do not match a path that another route has without parameters, whatever the method."""
+        # Before all else: every request looks at most routes.
+        if not scope.get("root_path") and self.path_regex.match(scope["path"]) is None:
+            return Match.NONE, {}
         if self.param_convertors and scope["path"] in scope["app"].state.literal_paths:
             return Match.NONE, {}
         return super().matches(scope)
 
+    def get_checked_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What handles a request that was checked: FastAPI's handler, which calls the dependencies."""
+        return super().get_route_handler()
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Run the checks, then FastAPI's handler."""
-        handle = super().get_route_handler()
+        """Run the checks, then the handler."""
+        handle = self.get_checked_handler()
         scopes, body_limit, parameters = self.scopes, self.body_limit, self.query_parameters
 
         async def handle_checked(request: Request) -> Response:
@@ -182,7 +188,6 @@ def _has_body(request: Request) -> bool:
 
 
 def literal_paths(routes: Sequence[BaseRoute]) -> frozenset[str]:
-    """The paths of routes without path parameters."""
     paths = (route.path for route in routes if isinstance(route, CheckedRoute))
     return frozenset(path for path in paths if "{" not in path)
 

@@ -72,7 +72,6 @@ class FailedKeyLimit:
             raise TooManyFailures(retry_after_s=_whole_seconds(wait_s))
 
     def record(self, address: str | None, key_hash: bytes, *, valid: bool) -> None:
-        """Record the result of an authentication."""
         if valid:
             self._valid_keys[key_hash] = None
             self._valid_keys.move_to_end(key_hash)
@@ -130,7 +129,6 @@ class RequestLimits:
 
 
 def request_limits(request: Request) -> RequestLimits:
-    """The limits of the app that handles this request."""
     found: RequestLimits = request.app.state.limits
     return found
 

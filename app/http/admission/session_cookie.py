@@ -57,12 +57,10 @@ def set_session_cookie(response: Response, token: str, *, lifetime: timedelta, s
 
 
 def delete_session_cookie(response: Response) -> None:
-    """Delete the session cookie."""
     _delete(response, COOKIE, samesite="strict")
 
 
 def delete_sign_in_cookie(response: Response) -> None:
-    """Delete the cookie of a sign-in."""
     _delete(response, SIGN_IN_COOKIE, samesite="lax")
 
 

@@ -133,7 +133,6 @@ def _is_cut(stored: UserMessage, posted: Message) -> bool:
 
 
 def text_of(message: UserMessage) -> str:
-    """The texts of a user's message."""
     if isinstance(message.content, str):
         return message.content
     return "\n\n".join(part.text for part in message.content if isinstance(part, TextPart))

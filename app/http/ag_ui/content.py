@@ -74,7 +74,6 @@ def one_message(messages: Sequence[Indexed]) -> list[Indexed]:
 
 
 def _earlier_content(message: core.Message, rules: AttachmentRules) -> list[OurPart]:
-    """The parts of an earlier message; none of what is not part of the chat."""
     match message:
         case core.AssistantMessage(content=str(text)) if text and message.subagent_run_id is None:
             return [OurText(type="text", text=text)]

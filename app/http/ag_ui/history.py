@@ -28,7 +28,6 @@ def ag_ui_messages(entries: Iterable[PageEntry]) -> list[core.Message]:
 
 
 def messages_json(entries: Iterable[PageEntry]) -> bytes:
-    """The same as JSON."""
     return _MESSAGES.dump_json(ag_ui_messages(entries), by_alias=True, exclude_none=True)
 
 
@@ -69,7 +68,6 @@ class _Thread:
                 self._add_text(message_id, message.content)
 
     def messages(self) -> list[core.Message]:
-        """All messages so far."""
         return [*self._shown, *self._results] if self._results else self._shown
 
     def _add_text(self, message_id: str, text: str) -> None:

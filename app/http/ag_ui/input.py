@@ -108,7 +108,6 @@ class AgUiInput(core.RunAgentInput):
 
     @property
     def dialect(self) -> Dialect:
-        """What the client understands."""
         return dialect_of(self, self._release)
 
     def of_release(self, release: str | None) -> Self:
@@ -281,7 +280,6 @@ def without_system(messages: Sequence[core.Message]) -> list[core.Message]:
 
 
 def up_to_last_user_message(messages: Sequence[core.Message]) -> list[core.Message]:
-    """The messages up to the last one of the user, and all system messages."""
     last = max(
         (index for index, message in enumerate(messages) if isinstance(message, core.UserMessage)), default=0
     )

@@ -26,7 +26,6 @@ def with_readable_earlier(messages: object) -> object:
 
 
 def last_user_message(messages: list[Any]) -> int:
-    """The index of the user's last message; -1 without any."""
     users = (index for index, message in enumerate(messages) if _role(message) == "user")
     return max(users, default=-1)
 

@@ -58,7 +58,6 @@ class RunSegment:
     """The calls of client tools whose results the client has posted."""
 
     def encoder(self, posted: AgUiInput) -> AgUiEncoder:
-        """The encoder for this client."""
         return AgUiEncoder(
             thread_id=posted.thread_id,
             run_id=posted.run_id,

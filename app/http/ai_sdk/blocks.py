@@ -50,7 +50,6 @@ class MessageBlocks:
             yield from ({**end, "providerMetadata": DISCARDED} for end in self._close_open())
 
     def close(self) -> Iterator[Part]:
-        """End what is open."""
         yield from self._close_discarded()
         yield from self._close_open()
 

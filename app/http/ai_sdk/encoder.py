@@ -61,7 +61,6 @@ class AiSdkEncoder:
 
     @property
     def ended(self) -> bool:
-        """Whether the run's end has been encoded."""
         return self._ended
 
     @property

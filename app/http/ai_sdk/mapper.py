@@ -15,7 +15,7 @@ from app import events
 from app.http.ai_sdk.blocks import BlockKind, MessageBlocks, Part
 from app.http.ai_sdk.parts import QuestionParts, Sources, data_part, failed, failed_call, fields_of, reason_of
 from app.platform.clock.event_times import rfc3339
-from app.requests.outcome import ErrorCode, FinishReason
+from app.requests.outcome import FinishReason
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
 
@@ -78,7 +78,7 @@ class AiSdkMessageMapper:
     _deferred: dict[str, events.ToolCallStart] = field(default_factory=dict)
     _has_denied_call: bool = False
     """Whether a call of this step was denied: 6.0.0 would not post the step's other decisions."""
-    _error: ErrorCode | None = None
+    _error: events.RunError | None = None
     _began: int = 0
     """The time of the run's first event."""
 
@@ -93,7 +93,6 @@ class AiSdkMessageMapper:
         return {"runId": self.run_id} | ({"createdAt": rfc3339(self._began)} if self._began else {})
 
     def map(self, entry: LogEntry) -> Iterator[Part]:
-        """The parts of one entry."""
         self._began = self._began or entry.at
         position, event = entry.position, entry.event
         if isinstance(event, events.ToolCallResult) and event.tool_call_id in self._client_calls:
@@ -170,7 +169,7 @@ class AiSdkMessageMapper:
                 if event.structured_output is not None:
                     yield data_part("structured-output", fields_of(event)["structuredOutput"])
             case events.RunError():
-                self._error = event.error
+                self._error = event
             case events.Done():
                 yield from self._end(event)
 
@@ -329,17 +328,16 @@ class AiSdkMessageMapper:
     def _end(self, event: events.Done) -> Iterator[Part]:
         yield from self._close_all()
         metadata = {**self.metadata, **fields_of(event)}
-        if self._error == "aborted":
+        if self._error is not None and self._error.error == "aborted":
             yield {"type": "abort"}
         elif self._error is not None:
-            metadata["error"] = self._error
+            metadata |= fields_of(self._error)
             # Sent before the error: clients read nothing after it.
             yield {"type": "message-metadata", "messageMetadata": metadata}
-            yield {"type": "error", "errorText": f"The run did not succeed: {self._error}."}
+            yield {"type": "error", "errorText": f"The run did not succeed: {self._error.error}."}
         yield self.finish(_FINISH_REASONS.get(event.finish_reason, "other"), metadata)
 
     def finish(self, reason: str, metadata: Part) -> Part:
-        """The last part of a response."""
         named = {"finishReason": reason} if self.version >= FINISH_REASON_SINCE else {}
         return {"type": "finish", **named, "messageMetadata": metadata}
 

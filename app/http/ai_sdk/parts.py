@@ -19,7 +19,6 @@ class QuestionParts:
     _waiting: dict[str, Part] = field(default_factory=dict)
 
     def map(self, event: QuestionAsked | QuestionResolved, run_id: str) -> Part:
-        """The part as of this event."""
         fields = fields_of(event)
         if isinstance(event, QuestionAsked):
             self._waiting[event.request_id] = fields
@@ -70,7 +69,6 @@ def data_part(name: str, data: JsonValue, *, part_id: str | None = None, transie
 
 
 def failed(call_id: str, reason: str) -> Part:
-    """The part of a call that has failed."""
     return {
         "type": "tool-output-error",
         "toolCallId": call_id,

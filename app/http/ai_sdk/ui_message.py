@@ -105,7 +105,6 @@ class UiMessage(_Posted):
 
     @cached_property
     def tool_results(self) -> dict[str, ClientToolResult]:
-        """The results in this message that may be the client's own, by tool-call id."""
         found = ((part.tool_call_id, part.tool_result) for part in self.parts)
         return {call_id: result for call_id, result in found if call_id is not None and result is not None}
 

@@ -58,7 +58,6 @@ class AnthropicErrors(ForeignErrors):
         return [*headers, (b"authorization", b"Bearer " + named[b"x-api-key"])]
 
     def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:  # noqa: ARG002
-        """See `ForeignErrors`."""
         status, body = error_json(problem["status"], problem["code"], problem["detail"])
         retried = _RETRIED.get(status)
         return ForeignError(status, body, [] if retried is None else [(b"x-should-retry", retried)])

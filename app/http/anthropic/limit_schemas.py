@@ -84,7 +84,6 @@ def period_of(budget: AccountBudget) -> Period:
 
 
 def is_spend_limit(budget: AccountBudget) -> bool:
-    """Whether a spend limit can express a budget."""
     of_users = budget.scope == "endUser" and budget.match is not None
     return (
         (budget.scope == "account" or of_users)
@@ -110,7 +109,6 @@ class SpendLimit(BaseModel):
 
     @classmethod
     def of(cls, budget: AccountBudget, use: BudgetUse) -> Self:
-        """A budget that a spend limit can express."""
         return cls(
             id=budget.id,
             scope=_scope_of(budget),

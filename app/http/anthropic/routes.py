@@ -1,74 +1,80 @@
 """Routes of the Messages API, for clients' own agents."""
 
+from collections.abc import Callable, Coroutine
 from functools import partial
 from itertools import takewhile
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.bootstrap.services import Services
 from app.errors import Unavailable
 from app.gateway.client.request import ClientRequest
 from app.gateway.upstream import COUNT_TOKENS, MESSAGES
+from app.http.admission.authentication import RequireScopes, request_principal
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.anthropic.errors import PATH
 from app.http.anthropic.forwarding import ForwardedAnswer
 from app.http.anthropic.openapi import COUNT, COUNT_REQUEST, ERROR_RESPONSES, MESSAGE, MESSAGE_REQUEST
 from app.http.anthropic.schemas import AnthropicModels
-from app.http.dependencies import ExternalCaller, PostingDep, ServicesDep
-from app.requests.principal import Principal
+from app.http.dependencies import ExternalCaller, ServicesDep, caller_trace, posting, request_id
+from app.platform.serialization.large_json import parsing_size
 from app.runs.external.service import ExternalRuns
-from app.runs.requests.posted import Posting
 
-router = APIRouter(route_class=CheckedRoute, prefix=PATH, tags=["anthropic"], responses=ERROR_RESPONSES)
+_SHARED: Final[dict[str, Any]] = {"prefix": PATH, "tags": ["anthropic"], "responses": ERROR_RESPONSES}
+
+
+class PassingRoute(CheckedRoute):
+    """Its function gets the request alone: what the route depends on was checked, or documents it."""
+
+    def get_checked_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The function itself."""
+        return self.endpoint
+
+
+async def _beta(beta: Annotated[str | None, Query(description="Passed on.")] = None) -> None:
+    """What clients add to the path."""
+
+
+router = APIRouter(route_class=CheckedRoute, **_SHARED)
+passing = APIRouter(
+    route_class=PassingRoute,
+    dependencies=[large_body, Depends(RequireScopes("external:write")), Depends(_beta)],
+    **_SHARED,
+)
 
 _MOST_MODELS: Final = 1000
-Beta: TypeAlias = Annotated[str | None, Query(description="Passed on.")]
 
 
 class NoGateway(Unavailable):
     """This server makes no calls of the model for clients."""
 
 
-@router.post(
+@passing.post(
     "/messages",
-    dependencies=[large_body],
     response_model=None,
     responses=MESSAGE,
     openapi_extra=MESSAGE_REQUEST,
     summary="Call the model",
 )
-async def create_anthropic_message(
-    request: Request,
-    services: ServicesDep,
-    caller: ExternalCaller,
-    posting: PostingDep,
-    beta: Beta = None,  # noqa: ARG001
-) -> Response:
+async def create_anthropic_message(request: Request) -> Response:
     """Forward a call of the client's own agent as it is, and its answer.
 
     The calls of a session are the messages of one run. The key is a bearer or in `x-api-key`.
     """
-    return await _forwarded(request, services, caller, posting, path=MESSAGES)
+    return await _forwarded(request, path=MESSAGES)
 
 
-@router.post(
+@passing.post(
     "/messages/count_tokens",
-    dependencies=[large_body],
     response_model=None,
     responses=COUNT,
     openapi_extra=COUNT_REQUEST,
     summary="Count the tokens of a call",
 )
-async def count_anthropic_tokens(
-    request: Request,
-    services: ServicesDep,
-    caller: ExternalCaller,
-    posting: PostingDep,
-    beta: Beta = None,  # noqa: ARG001
-) -> Response:
+async def count_anthropic_tokens(request: Request) -> Response:
     """Forward the request as it is; it costs nothing."""
-    return await _forwarded(request, services, caller, posting, path=COUNT_TOKENS)
+    return await _forwarded(request, path=COUNT_TOKENS)
 
 
 @router.get("/models", summary="List the models that can be called")
@@ -91,13 +97,15 @@ async def list_anthropic_models(
     return AnthropicModels.of(after[:limit], has_more=len(after) > limit)
 
 
-async def _forwarded(
-    request: Request, services: Services, caller: Principal, posting: Posting, *, path: str
-) -> Response:
+async def _forwarded(request: Request, *, path: str) -> Response:
+    caller = await request_principal(request)
+    services: Services = request.app.state.services
     external, body = _external(services), await request.body()
     read = partial(ClientRequest.read, path, body, request.scope)
-    asked = await services.offload.run(read, size=len(body))
-    return ForwardedAnswer(partial(external.serve, caller, asked, **posting))
+    asked = await services.offload.run(read, size=parsing_size(body))
+    posted = await posting(await request_id(request), await caller_trace(request))
+    forward = partial(external.serve, caller, asked, **posted)
+    return ForwardedAnswer(forward, services.credentials.while_valid(caller))
 
 
 def _external(services: Services) -> ExternalRuns:

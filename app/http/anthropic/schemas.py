@@ -28,7 +28,6 @@ class AnthropicModels(BaseModel):
 
     @classmethod
     def of(cls, ids: Sequence[str], *, has_more: bool) -> Self:
-        """The page with these models."""
         return cls(
             data=[AnthropicModel(id=each, display_name=each) for each in ids],
             has_more=has_more,

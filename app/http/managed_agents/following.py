@@ -72,7 +72,8 @@ class FollowedSession:
     async def _run(self, run_id: RunId, *, after: int) -> AsyncGenerator[bytes, None]:
         """The frames of a run's events after a position; none of one that was deleted."""
         run, runs = self._key(run_id), self.services.runs
-        self.encoder.turn_to(run_id, await self.services.managed.question(run))
+        questions = await self.services.managed.questions(run.account_id, [run_id])
+        self.encoder.turn_to(run_id, questions.get(run_id, ""))
         try:
             async with aclosing(runs.follow(run)) as batches:
                 async for batch in batches:
@@ -88,7 +89,8 @@ class FollowedSession:
     async def _usage(self, run_id: RunId) -> list[Event]:
         session = await self.services.managed.settled(self.caller, self.session.id)
         has_cost = self.caller.may("receipts:read")
-        return await usage_events(self.services, session, run_id, has_cost=has_cost)
+        receipts = await self.services.billing.of_run(self._key(run_id))
+        return usage_events(session, run_id, receipts, has_cost=has_cost)
 
     def _key(self, run_id: RunId) -> RunKey:
         return RunKey(self.session.conversation.account_id, run_id)

@@ -98,14 +98,14 @@ class UserMessage(ManagedInput):
         """About how many characters it has."""
         return sum(PART_CHARS + each.chars for each in self.content)
 
-    def parts(self, field: str, rules: AttachmentRules) -> list[ContentPart]:
-        """The message as ours; raises `Invalid` naming what cannot be sent. Takes long for attachments."""
+    def ours(self, field: str, rules: AttachmentRules) -> str | list[ContentPart]:
+        """Its content as ours; raises `Invalid` naming what cannot be sent. Takes long for attachments."""
         fields = [f"{field}.content.{number}" for number in range(len(self.content))]
         parts = [_part(each, field=name) for each, name in zip(self.content, fields, strict=True)]
         if is_blank_content(parts):
             raise Invalid.field(f"{field}.content", "must hold an attachment or a text that is not blank")
         rules.check((name, part) for name, part in zip(fields, parts, strict=True) if part.type != "text")
-        return parts
+        return parts[0].text if len(parts) == 1 and isinstance(parts[0], TextPart) else parts
 
 
 class UserInterrupt(ManagedInput):

@@ -4,14 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import accumulate
 from typing import Any, Final
 
+from app.billing.receipts.records import Receipt
 from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.http.managed_agents.ids import run_of
 from app.http.managed_agents.mapper import Event, SessionMapper
-from app.http.managed_agents.usage import usage_events
-from app.ids import RunKey
+from app.http.managed_agents.usage import FROM_RECEIPTS, usage_events
+from app.ids import RunId, RunKey
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.service import RunDeleted
 from app.runs.managed.records import COMPARISONS, Comparison, ManagedSession, SessionTurn
@@ -50,8 +52,13 @@ async def page_of_events(
     if after is not None:
         turns = turns[_index_of(turns, after) :]
     found: list[Event] = []
+    # `after` may be of receipts: the filter of the page before may have been another.
+    has_usage = after is not None or chosen.types is None or bool(chosen.types & FROM_RECEIPTS)
+    reading = _Reading(services, session, has_usage=has_usage, has_cost=has_cost)
     for number, turn in enumerate(turns, 1):
-        events = await _events_of(services, session, turn, has_cost=has_cost)
+        if turn.run_id not in reading.questions:
+            await reading.look_up(turns[number - 1 :], most=chosen.limit)
+        events = await reading.events_of(turn.run_id)
         for event in _rest(events if chosen.is_ascending else events[::-1], after):
             if chosen.chooses(event):
                 found.append(event)
@@ -78,17 +85,39 @@ def _rest(events: Sequence[Event], after: str | None) -> Iterator[Event]:
     yield from events[start:]
 
 
-async def _events_of(
-    services: Services, session: ManagedSession, turn: SessionTurn, *, has_cost: bool
-) -> list[Event]:
-    run = RunKey(session.conversation.account_id, turn.run_id)
-    try:
-        entries = await services.runs.events(run)
-    except (RunNotFound, RunDeleted):
-        return []
-    usage = await usage_events(services, session, turn.run_id, has_cost=has_cost)
-    mapper = SessionMapper(turn.run_id, await services.managed.question(run), usage=usage)
-    return await services.offload.run(partial(_mapped, mapper, entries), size=len(entries) * _ENTRY_BYTES)
+@dataclass(slots=True)
+class _Reading:
+    """The reading of a page, with what was looked up for several of its runs together."""
+
+    services: Services
+    session: ManagedSession
+    has_usage: bool
+    has_cost: bool
+    questions: dict[str, str] = field(default_factory=dict)
+    receipts: dict[RunId, list[Receipt]] = field(default_factory=dict)
+
+    async def look_up(self, turns: Sequence[SessionTurn], *, most: int) -> None:
+        """Read what is needed of the next runs: as far as they have `most` receipts, but of one at least."""
+        counts = accumulate(self.session.charges[each.run_id].receipts for each in turns[:_MOST_RUNS])
+        number = max(1, sum(count <= most for count in counts))
+        account_id, run_ids = self.session.conversation.account_id, [each.run_id for each in turns[:number]]
+        known = await self.services.managed.questions(account_id, run_ids)
+        self.questions |= {run_id: known.get(run_id, "") for run_id in run_ids}
+        if self.has_usage:
+            self.receipts |= await self.services.billing.of_runs(account_id, run_ids)
+
+    async def events_of(self, run_id: RunId) -> list[Event]:
+        """Those of a run that was looked up; none of one that is deleted."""
+        try:
+            entries = await self.services.runs.events(RunKey(self.session.conversation.account_id, run_id))
+        except (RunNotFound, RunDeleted):
+            return []
+        usage: list[Event] = []
+        if (receipts := self.receipts.get(run_id)) is not None:
+            usage = usage_events(self.session, run_id, receipts, has_cost=self.has_cost)
+        mapper = SessionMapper(run_id, self.questions[run_id], usage=usage)
+        mapped = partial(_mapped, mapper, entries)
+        return await self.services.offload.run(mapped, size=len(entries) * _ENTRY_BYTES)
 
 
 _ENTRY_BYTES: Final = 100

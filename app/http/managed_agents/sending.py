@@ -25,7 +25,7 @@ from app.http.managed_agents.input import (
 )
 from app.http.managed_agents.mapper import Event
 from app.ids import RunId, RunKey
-from app.requests.messages import ContentPart, TextPart
+from app.requests.messages import ContentPart
 from app.requests.principal import Principal
 from app.runs.commands.records import AnswerQuestion, Command, Decide, SubmitToolResult
 from app.runs.managed.records import ManagedSession
@@ -71,9 +71,8 @@ class _Sender:
         """What applies an event; raises `Invalid` and `ScopeMissing`."""
         match event:
             case UserMessage():
-                read = partial(event.parts, field, self._services.attachments)
-                parts = await self._services.offload.run(read, size=event.chars)
-                return partial(self._say, parts)
+                read = partial(event.ours, field, self._services.attachments)
+                return partial(self._say, await self._services.offload.run(read, size=event.chars))
             case UserInterrupt():
                 return self._interrupt
             case ToolConfirmation():
@@ -82,9 +81,7 @@ class _Sender:
             case CustomToolResult():
                 return await self._result(f"{field}.custom_tool_use_id", event)
 
-    async def _say(self, parts: list[ContentPart]) -> str:
-        is_text = len(parts) == 1 and isinstance(parts[0], TextPart)
-        content = parts[0].text if is_text and isinstance(parts[0], TextPart) else parts
+    async def _say(self, content: str | list[ContentPart]) -> str:
         said = await self._services.managed.say(self._caller, self._session.id, content, **self._posting)
         return (
             question_id(said.run_id) if said.message_id is None else message_id(said.run_id, said.message_id)

@@ -17,10 +17,10 @@ from app.http.managed_agents.errors import PATH
 from app.http.managed_agents.input import ChangedSession, NewSession, UserMessage, client_tools
 from app.http.managed_agents.routes import MOST, agent_of
 from app.http.managed_agents.schemas import AgentModel, DeletedSession, ManagedAgent, ManagedPage, Session
-from app.http.managed_agents.sending import send_events
 from app.http.parameters import MomentParam, StorableText, valid_state_key
 from app.platform.pagination import Cursor
 from app.requests.client_tools import ClientTool
+from app.requests.messages import ContentPart
 from app.requests.principal import Principal
 from app.runs.managed.records import Comparison, ManagedSession, SessionFilter, SessionSettings
 from app.runs.requests.attachments import AttachmentRules
@@ -90,19 +90,19 @@ async def _query(
 async def create_managed_session(
     body: NewSession, services: ServicesDep, caller: Writer, posting: PostingDep
 ) -> Session:
-    """A conversation with a graph, which begins with its first message."""
+    """A conversation with a graph; it is not created if its first initial message is refused."""
     settings = body.settings(caller.api_key_id)
     await _require_usable(services, caller, settings.graph_id, settings.tools)
     if (graph := services.graphs.find(settings.graph_id)) is not None:
         services.models.resolve(settings.model, graph.model)
-    # They would fail after the session is created.
-    check = partial(_require_sendable, body.initial_events, services.attachments)
-    await services.offload.run(check, size=sum(each.chars for each in body.initial_events))
-    session = await services.managed.create(caller, settings, title=body.title)
-    if body.initial_events:
-        await send_events(services, caller, session, body.initial_events, posting)
-        session = await services.managed.get(caller, session.id)
-    return _shown(services, caller, session)
+    read = partial(_contents_of, body.initial_events, services.attachments)
+    contents = await services.offload.run(read, size=sum(each.chars for each in body.initial_events))
+    if not contents:
+        return _shown(services, caller, await services.managed.create(caller, settings, title=body.title))
+    session_id = await services.managed.start(caller, settings, contents[0], title=body.title, **posting)
+    for content in contents[1:]:
+        await services.managed.say(caller, session_id, content, **posting)
+    return _shown(services, caller, await services.managed.get(caller, session_id))
 
 
 @router.get("", summary="List sessions")
@@ -180,10 +180,9 @@ async def _require_usable(
             raise Invalid.field(field, "is not a JSON schema that can be used")
 
 
-def _require_sendable(events: Sequence[UserMessage], rules: AttachmentRules) -> None:
-    """Raise `Invalid` naming what of the first messages cannot be sent."""
-    for index, event in enumerate(events):
-        event.parts(f"initial_events.{index}", rules)
+def _contents_of(events: Sequence[UserMessage], rules: AttachmentRules) -> list[str | list[ContentPart]]:
+    """Raises `Invalid` naming what of the first messages cannot be sent."""
+    return [event.ours(f"initial_events.{index}", rules) for index, event in enumerate(events)]
 
 
 def _shown(services: Services, caller: Principal, session: ManagedSession) -> Session:

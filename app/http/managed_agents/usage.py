@@ -2,24 +2,30 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from app.billing.receipts.records import Receipt
-from app.bootstrap.services import Services
 from app.http.managed_agents.ids import event_id
 from app.http.managed_agents.mapper import Event
 from app.http.managed_agents.schemas import SessionUsage
-from app.ids import RunId, RunKey
+from app.ids import RunId
 from app.runs.managed.records import ManagedSession
 
+FROM_RECEIPTS: Final = frozenset(
+    {
+        *("session.usage", "span.model_request_start", "span.model_request_end"),
+        "agent.thread_context_compacted",
+    }
+)
+"""The types of these events."""
 
-async def usage_events(
-    services: Services, session: ManagedSession, run_id: RunId, *, has_cost: bool
+
+def usage_events(
+    session: ManagedSession, run_id: RunId, receipts: Sequence[Receipt], *, has_cost: bool
 ) -> list[Event]:
-    """Both of a run; none while receipts are missing."""
-    if (usage := usage_event(session, run_id, has_cost=has_cost)) is None:
-        return []
-    receipts = await services.billing.of_run(RunKey(session.conversation.account_id, run_id))
-    return [*request_events(receipts), usage]
+    """Both of a run with these receipts; none while receipts are missing."""
+    usage = usage_event(session, run_id, has_cost=has_cost)
+    return [] if usage is None else [*request_events(receipts), usage]
 
 
 def usage_event(session: ManagedSession, run_id: str, *, has_cost: bool) -> Event | None:

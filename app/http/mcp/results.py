@@ -11,7 +11,7 @@ from app.http.mcp.forms import Asked, form_of
 from app.http.mcp.input import OURS, name_of_run
 from app.http.mcp.mapper import CallMapper
 from app.http.streaming.pausing import Waiting, what_waits
-from app.runs.generate import FAILURES
+from app.runs.events.failures import failure_of
 from app.runs.records import RunRecord
 
 _RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
@@ -98,8 +98,7 @@ class CallAnswer:
     def result(self) -> CallToolResult:
         """The result of a run that has ended."""
         if self.mapper.error is not None:
-            detail = FAILURES[self.mapper.error.error]().detail
-            return self._of_text(detail, is_error=True)
+            return self._of_text(failure_of(self.mapper.error).detail, is_error=True)
         final = self.mapper.final
         structured = None if final is None else final.structured_output
         result = self._of_text(self.mapper.answer)

@@ -30,8 +30,8 @@ from app.requests.outcome import RunStatus
 from app.requests.principal import Principal
 from app.runs.commands.service import WITHIN_S, RunNotFound
 from app.runs.deletion.service import with_contents
+from app.runs.events.failures import failure_of
 from app.runs.events.terminal import stored_end
-from app.runs.generate import FAILURES
 from app.runs.records import RunFilter, RunRecord
 from app.runs.waits.listing.records import CallFilter
 
@@ -180,7 +180,7 @@ class RunTasks:
             return {**self._task(record, "completed", updated), "result": result}
         if mapper.error is None:
             return self._task(record, "completed", updated)
-        return self._task(record, "failed", updated, FAILURES[mapper.error.error]().detail)
+        return self._task(record, "failed", updated, failure_of(mapper.error).detail)
 
     def _task(
         self, record: RunRecord, status: types.TaskStatus, updated: datetime, message: str = ""
@@ -202,8 +202,7 @@ class RunTasks:
 
 
 def _why_failed(record: RunRecord) -> str:
-    error = None if record.final is None else record.final.error
-    return "" if error is None or record.status != "failed" else FAILURES[error]().detail
+    return failure_of(record.final).detail if record.final is not None and record.status == "failed" else ""
 
 
 def _poll_ms(record: RunRecord) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from app.errors import Unauthenticated
-from app.events import Done
+from app.events import Done, RunError
 from app.http.openai.errors import error_json
 from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.openai.notice import Notice, notice
@@ -75,7 +75,6 @@ class RunAnswer:
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended."""
         return self._mapper.done is not None
 
     @property
@@ -109,16 +108,15 @@ class RunAnswer:
         return self._mapper.waiting - self._received.answered
 
     @property
-    def _failure(self) -> ErrorCode | None:
-        """Why there is no answer, if that is an error here."""
-        return None if self._mapper.error in _REASONS else self._mapper.error
+    def _failure(self) -> RunError | None:
+        error = self._mapper.error
+        return None if error is None or error.error in _REASONS else error
 
     @property
     def _reason(self) -> str:
-        """Why the answer ends here."""
         if self._mapper.done is None:
             return "tool_calls" if self._for_client and not self._for_person else "stop"
-        return "stop" if self._mapper.error is None else _REASONS.get(self._mapper.error, "stop")
+        return "stop" if self._mapper.error is None else _REASONS.get(self._mapper.error.error, "stop")
 
     @property
     def _usage(self) -> dict[str, Any] | None:
@@ -144,7 +142,6 @@ class RunAnswer:
             yield {"content": "\n\n" + notice("; ".join(map(what_waits, waiting)), self._options.page, waits)}
 
     def _fields(self, kind: str) -> dict[str, Any]:
-        """The fields of every object of the response."""
         known = {"id": f"chatcmpl-{self._mapper.run_id}", "object": kind}
         return {**known, "created": self._created_s, "model": self._options.model}
 
@@ -164,7 +161,6 @@ class Citations(list[Delta]):
 
 
 def in_chat(cited: Delta) -> Delta:
-    """A citation as messages of chats have it."""
     return {"type": cited["type"], "url_citation": {name: cited[name] for name in cited if name != "type"}}
 
 

@@ -48,7 +48,6 @@ class OpenAiError(BaseModel):
 
 
 def error_json(status: int, code: str, message: str, *, param: str | None = None) -> dict[str, Any]:
-    """An error as their clients read it."""
     kind = _TYPES.get(status, "server_error" if status >= _SERVER_ERROR else "invalid_request_error")
     return {"error": {"message": message, "type": kind, "param": param, "code": _CODES.get(code, code)}}
 
@@ -59,7 +58,6 @@ class OpenAiErrors(ForeignErrors):
     path = PATH
 
     def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:
-        """See `ForeignErrors`."""
         param, message = None, problem["detail"]
         if errors := problem.get("errors"):
             param, own = _posted(errors[0]["field"], problem["instance"]), errors[0]["field"]

@@ -35,7 +35,6 @@ class PostedHistory:
 
     @classmethod
     def of(cls, messages: Sequence[PostedMessage]) -> "PostedHistory":
-        """Read a posted chat."""
         history = cls()
         for index, message in enumerate(messages):
             history._add(index, message)

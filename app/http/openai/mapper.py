@@ -8,7 +8,6 @@ from typing import Any, TypeAlias, assert_never
 from app import events
 from app.http.streaming.discarded_text import AnswerText
 from app.http.streaming.pausing import Waiting
-from app.requests.outcome import ErrorCode
 from app.streams.port import LogEntry
 
 Delta: TypeAlias = dict[str, Any]
@@ -36,7 +35,7 @@ class CompletionMapper:
     """What waits for a person, by the id of the request."""
     waiting: set[str] = field(default_factory=set)
     """The calls of client tools without a result."""
-    error: ErrorCode | None = None
+    error: events.RunError | None = None
     done: events.Done | None = None
     _text: AnswerText = field(default_factory=AnswerText)
     _open_calls: set[str] = field(default_factory=set)
@@ -48,7 +47,6 @@ class CompletionMapper:
         return bool(self._open_calls)
 
     def map(self, entry: LogEntry) -> Iterator[Delta]:
-        """What one entry adds to the answer."""
         event = entry.event
         match event:
             case events.TextDelta() | events.ThinkingDelta() | events.MessageDiscarded():
@@ -114,7 +112,7 @@ class CompletionMapper:
                     # Its events are deleted, but for the end.
                     yield {"content": self._text.add("", event.content)}
             case events.RunError():
-                self.error = event.error
+                self.error = event
             case events.Done():
                 self.done = event
                 if rest := self._text.close():
@@ -136,6 +134,5 @@ def call_id(run_id: str, tool_call_id: str) -> str:
 
 
 def run_of_call(known: str) -> tuple[str, str]:
-    """The run and the run's own id of a call."""
     run_id, _, tool_call_id = known.partition(_SEPARATOR)
     return run_id, tool_call_id

@@ -45,7 +45,6 @@ class PostedPart(PostedFile):
 
     @property
     def chars(self) -> int:
-        """About how many characters it has."""
         url = self.image_url.url if isinstance(self.image_url, PostedImage) else self.image_url
         data = (self.file and self.file.file_data) or self.file_data
         return PART_CHARS + sum(len(each or "") for each in (self.text, url, data))
@@ -60,7 +59,6 @@ class PostedMessage(Posted):
 
     @property
     def parts(self) -> Sequence[PostedPart]:
-        """The content as a list of parts."""
         if isinstance(self.content, str):
             return [PostedPart(type="text", text=self.content)] if self.content else []
         return self.content or ()
@@ -72,7 +70,6 @@ class PostedMessage(Posted):
 
     @property
     def is_system(self) -> bool:
-        """Whether it extends the system prompt."""
         return self.role in {"system", "developer"}
 
 

@@ -162,7 +162,6 @@ class PostedChat(BaseModel):
         ]
 
     def ignored(self, spec: GraphSpec) -> list[str]:
-        """The names of the parameters that have no effect."""
         names = [name for name, value in (self.model_extra or {}).items() if value is not None]
         if self.client_functions and spec.client_tools is False:
             names.append("tools")

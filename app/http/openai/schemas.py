@@ -20,7 +20,6 @@ class OpenAiModel(BaseModel):
 
     @classmethod
     def of(cls, graph: GraphSpec) -> Self:
-        """Build from a graph."""
         return cls(id=graph.id, name=graph.shown_title, description=graph.description)
 
 

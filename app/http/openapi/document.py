@@ -56,7 +56,6 @@ class DocumentedApp(FastAPI):
         self._lock = asyncio.Lock()
 
     async def document(self) -> bytes:
-        """The OpenAPI document as JSON."""
         async with self._lock:
             if self._text is None:
                 self._text = await anyio.to_thread.run_sync(self._dump)
@@ -66,7 +65,6 @@ class DocumentedApp(FastAPI):
         return json.dumps(self.openapi(), ensure_ascii=False, separators=(",", ":")).encode()
 
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document."""
         made = self.openapi_schema is not None
         document = super().openapi()
         if not made:

@@ -69,7 +69,6 @@ EXPORTED: Final = header("Content-Disposition", "Runtally-As-Of")
 
 
 def add_headers(operation: dict[str, Any]) -> None:
-    """Document the headers that all operations have."""
     for status, response in operation["responses"].items():
         names = _OF_EVERY_RESPONSE if status.startswith("2") else (*_OF_EVERY_RESPONSE, *_OF_ERRORS)
         for name in names:

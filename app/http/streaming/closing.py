@@ -25,7 +25,6 @@ class OpenStream:
     sent_at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     def sent(self) -> None:
-        """Something was sent."""
         self.sent_at = asyncio.get_running_loop().time()
 
 
@@ -56,7 +55,6 @@ class OpenStreams:
             raise ServerStopping(retry_after_s=_RETRY_AFTER_S)
 
     async def close(self) -> None:
-        """Close all streams; from now on none is opened."""
         self._is_closing = True
         loop = asyncio.get_running_loop()
         began = loop.time()

@@ -54,7 +54,6 @@ class CsvTable:
         return csv_line(self._columns)
 
     def add(self, rows: Iterable[Iterable[Any]]) -> str:
-        """A line for each row."""
         return "".join(csv_line(map(_cell, row)) for row in rows)
 
     def end(self) -> str:

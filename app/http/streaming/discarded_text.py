@@ -47,7 +47,6 @@ class AnswerText:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was sent yet."""
         return self._message is None
 
     def add(self, message_id: str, delta: str) -> str:

@@ -40,7 +40,6 @@ class ParquetTable:
         self._writer = ParquetWriter(self._output, self._schema)
 
     def start(self) -> bytes:
-        """The first bytes."""
         return self._output.take()
 
     def add(self, rows: Iterable[Sequence[Any]]) -> bytes:

@@ -26,9 +26,7 @@ class PausingEncoder(Encoder, Protocol):
     """Seconds of waiting for events after which the response pauses even if some arrived; None: no limit."""
 
     @property
-    def ended(self) -> bool:
-        """Whether the response is complete."""
-        ...
+    def ended(self) -> bool: ...
 
     @property
     def pause_after_s(self) -> float | None:

@@ -34,7 +34,6 @@ class RunStreams:
     def events(
         self, caller: Principal, run: RunKey, encoder: Encoder, *, after: int = 0, stops_unread: bool = False
     ) -> EventSourceResponse:
-        """The events after a position, to the end of the run."""
         chunks = encoded(self.services.runs.follow(run, after=after), encoder)
         return self._response(caller, run, chunks, encoder, stops_unread=stops_unread)
 

@@ -1,12 +1,12 @@
 """Server-sent events: `Last-Event-ID`, and streams that end with their credential or the server."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing
 from typing import Annotated, Final, TypeAlias
 
 import anyio
 from fastapi import Depends, Header
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import EventSourceResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from app.auth.credential_monitor import CredentialRevoked
@@ -30,6 +30,8 @@ _MAX_ENTRIES_PER_CHUNK: Final = 256
 """Bounds the bytes that are encoded ahead for a slow reader."""
 
 _FINAL_SEND_S: Final = 0.2
+_CLOSE_S: Final = 30.0
+"""How long a stream that is cut short may take to leave its run."""
 
 _HEADERS = {
     # Proxies must not cache, compress or buffer the stream.
@@ -59,31 +61,27 @@ async def last_event_id(
 LastEventId: TypeAlias = Annotated[int | None, Depends(last_event_id)]
 
 
-class _Heartbeat(ServerSentEvent):
-    """A comment without an empty line: it ends no block, so no client makes an event of it."""
-
-    def encode(self) -> bytes:
-        """The line."""
-        return b":\n"
+_HEARTBEAT: Final = b":\n"
+"""A comment without an empty line: it ends no block, so no client makes an event of it."""
 
 
 class InterruptibleStream(EventSourceResponse):
     """A stream that ends early, in order, when its credential is revoked or the server stops."""
 
     def __init__(
-        self, chunks: AsyncIterator[bytes], encoder: Encoder, *, heartbeat_s: float, reader_scope: ReaderScope
+        self,
+        chunks: AsyncGenerator[bytes, None],
+        encoder: Encoder,
+        *,
+        heartbeat_s: float,
+        reader_scope: ReaderScope,
     ) -> None:
-        super().__init__(
-            chunks,
-            headers={**_HEADERS, **encoder.headers},
-            ping=heartbeat_s,
-            ping_message_factory=_Heartbeat,
-            sep="\n",
-        )
+        super().__init__(chunks, headers={**_HEADERS, **encoder.headers})
+        self._chunks, self._heartbeat_s = chunks, heartbeat_s
         self._reader_scope = reader_scope
         self._encoder = encoder
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Respond; raises `CredentialRevoked` or `ServerStopping` if nothing has been sent yet."""
         sent: Message | None = None
         stream: OpenStream | None = None
@@ -97,7 +95,7 @@ class InterruptibleStream(EventSourceResponse):
 
         try:
             with self._reader_scope as stream:
-                await super().__call__(scope, receive, send_recorded)
+                await self._respond(receive, send_recorded)
         except CredentialRevoked:
             if sent is None:
                 raise
@@ -107,13 +105,52 @@ class InterruptibleStream(EventSourceResponse):
                 raise
             await _end(sent, self._encoder.encode_stopping(), send)
 
+    async def _respond(self, receive: Receive, send: Send) -> None:
+        """Send the chunks, until they end or the client disconnects."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        is_complete, failure = False, None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watch, receive, send, tasks.cancel_scope)
+            try:
+                await self._send_chunks(send)
+                is_complete = True
+            except Exception as error:  # noqa: BLE001 - raised below, because the group would wrap it
+                failure = error
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        if is_complete:
+            await send(_body(b"", more_body=False))
+
+    async def _send_chunks(self, send: Send) -> None:
+        try:
+            async for chunk in self._chunks:
+                await send(_body(chunk))
+        finally:
+            with anyio.move_on_after(_CLOSE_S, shield=True):
+                await self._chunks.aclose()
+
+    async def _watch(self, receive: Receive, send: Send, scope: anyio.CancelScope) -> None:
+        """Send heartbeats until the client disconnects, which cancels the scope."""
+        while True:
+            with anyio.move_on_after(self._heartbeat_s):
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                scope.cancel()
+                return
+            await send(_body(_HEARTBEAT))
+
+
+def _body(chunk: bytes, *, more_body: bool = True) -> Message:
+    return {"type": "http.response.body", "body": chunk, "more_body": more_body}
+
 
 async def _end(last: Message, chunk: bytes, send: Send) -> None:
     """Send the last chunk, unless the response is complete."""
     if last.get("more_body", True):
         # A client that does not read must not block this.
         with anyio.move_on_after(_FINAL_SEND_S):
-            await send({"type": "http.response.body", "body": chunk, "more_body": False})
+            await send(_body(chunk, more_body=False))
 
 
 async def encoded(

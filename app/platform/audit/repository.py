@@ -31,7 +31,6 @@ async def record_change(tx: Transaction, by: Actor, change: Change) -> None:
 
 
 async def find_entries(reader: Reader, chosen: AuditFilter, page: PageRequest) -> list[AuditEntry]:
-    """A page of the entries that are chosen, newest first."""
     wanted: list[ColumnElement[bool]] = []
     if chosen.account_id is not None:
         wanted.append(_entries.account_id == chosen.account_id)

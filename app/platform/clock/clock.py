@@ -25,7 +25,6 @@ _WEIGHTS: dict[Witness, int] = {"start": 1, "database": 1, "provider": 2}
 
 
 def host_time() -> datetime:
-    """The host's clock."""
     return datetime.now(UTC)
 
 

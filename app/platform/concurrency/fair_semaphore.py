@@ -16,7 +16,6 @@ class FairSemaphore:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     def waiting(self, owner: str) -> int:
-        """How many of an owner's tasks wait for a slot."""
         return len(self._waiting.get(owner, ()))
 
     @asynccontextmanager

@@ -1,10 +1,19 @@
 """PoolUse: how the connections of a pool are used."""
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any, Protocol, TypeVar
 
-_Connection = TypeVar("_Connection")
+
+class Closable(Protocol):
+    """A connection."""
+
+    async def close(self) -> None:
+        """Return it to the pool."""
+        ...
+
+
+_Connection = TypeVar("_Connection", bound=Closable)
 
 
 class PoolUse:
@@ -18,12 +27,10 @@ class PoolUse:
 
     @property
     def size(self) -> int:
-        """How many connections there may be."""
         return int(self._pool.size())
 
     @property
     def in_use(self) -> int:
-        """How many connections are in use."""
         return int(self._pool.checkedout())
 
     @asynccontextmanager
@@ -32,9 +39,25 @@ class PoolUse:
     ) -> AsyncIterator[_Connection]:
         """Open a connection for the body, and count it while it waits for the pool."""
         async with AsyncExitStack() as stack:
-            self.waiting += 1
-            try:
+            with self._waiting():
                 connection = await stack.enter_async_context(opening)
-            finally:
-                self.waiting -= 1
             yield connection
+
+    @asynccontextmanager
+    async def autocommitting(self, opening: Awaitable[_Connection]) -> AsyncIterator[_Connection]:
+        """As `connected`, for statements that commit themselves; closes the connection without a task."""
+        with self._waiting():
+            connection = await opening
+        try:
+            yield connection
+        finally:
+            # There is no transaction to roll back, so this waits for nothing and cannot be cancelled.
+            await connection.close()
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1

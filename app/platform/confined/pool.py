@@ -86,7 +86,6 @@ class _Worker:
             self._process.kill()
 
     async def wait_closed(self) -> None:
-        """Wait until the process has exited."""
         await self._process.communicate()
 
 
@@ -102,7 +101,6 @@ class WorkerPool:
         self._ending: set[asyncio.Task[None]] = set()
 
     def waiting(self, owner: str) -> int:
-        """How many requests of the owner wait."""
         return self._semaphore.waiting(owner)
 
     async def call(self, handler: Path, request: bytes, *, owner: str) -> list[Any]:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -24,7 +25,7 @@ import structlog
 from filelock import FileLock, Timeout
 
 from app.errors import OperatorError
-from app.platform.embedded.watched import environment, reason_of, start_watched, stop_watched
+from app.platform.embedded.watched import environment, keep_running, reason_of, start_watched, stop_watched
 
 log = structlog.get_logger(__name__)
 
@@ -129,7 +130,7 @@ class _Cluster:
             log.info("database.created", directory=str(self.data))
         self._require_version()
         port, url = _free_port(), ""
-        await asyncio.to_thread(self._wait_for_previous_server)
+        await asyncio.to_thread(self._end_unwatched)
         watchdog = await asyncio.to_thread(self._start_watchdog, port)
         try:
             url = f"postgresql://{_USER}:{self._password()}@{_HOST}:{port}/postgres"
@@ -139,6 +140,7 @@ class _Cluster:
         finally:
             self.url_file.unlink(missing_ok=True)
             await asyncio.to_thread(stop_watched, watchdog)
+            await asyncio.to_thread(self._end_unwatched)
 
     async def wait_for_url(self) -> str:
         """The URL of the server that uses this directory, once it is up."""
@@ -200,21 +202,24 @@ class _Cluster:
         self.log.unlink(missing_ok=True)
         settings = [f"--{name}={value}" for name, value in {**_SETTINGS, "port": str(port)}.items()]
         command = [*_unprivileged_prefix(), str(_binary("postgres")), f"-D{self.data}", *settings]
-        return start_watched(command, directory=self.data, log=self.log)
+        return start_watched("postgresql", command, directory=self.data, log=self.log)
 
     async def _wait_until_ready(self, watchdog: subprocess.Popen[bytes], port: int) -> None:
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
             if watchdog.poll() is not None:
                 break
-            if _is_ready(self.data, port):
+            if _is_ready(self.data, port) and keep_running(watchdog):
                 return
             await asyncio.sleep(0.01)
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         raise EmbeddedPostgresFailed(_with_reason("The embedded PostgreSQL did not start", text))
 
-    def _wait_for_previous_server(self) -> None:
-        """Wait until the PostgreSQL of a killed server has stopped."""
+    def _end_unwatched(self) -> None:
+        """End a PostgreSQL whose watchdog was killed; wait until it, or one that was stopped, has ended."""
+        if (pid := _postmaster(self.data)) is not None and _has_argument(pid, f"-D{self.data}"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGINT)
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline and (pid := _postmaster(self.data)) and _is_running(pid):
             time.sleep(0.01)
@@ -246,6 +251,15 @@ def _is_running(pid: int) -> bool:
         return False
     except PermissionError:
         return True
+
+
+def _has_argument(pid: int, argument: str) -> bool:
+    """Whether a process was started with this argument: its id may have been given to another one."""
+    try:
+        return argument.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        # It has ended, or this system has no /proc.
+        return False
 
 
 def _binary(name: str) -> Path:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from app.errors import OperatorError
-from app.platform.embedded.watched import reason_of, start_watched, stop_watched
+from app.platform.embedded.watched import keep_running, reason_of, start_watched, stop_watched
 
 _START_S = 60.0
 _TICK_S = 0.01
@@ -29,10 +29,10 @@ async def embedded_valkey(directory: Path) -> AsyncIterator[str]:
     listening = ["--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700"]
     storing = ["--save", "", "--appendonly", "no", "--dir", str(directory)]
     command = [str(_binary()), *listening, *storing]
-    watched = await asyncio.to_thread(start_watched, command, directory=directory, log=log)
+    watched = await asyncio.to_thread(start_watched, "valkey", command, directory=directory, log=log)
     try:
         deadline = time.monotonic() + _START_S
-        while not await _responds(path):
+        while await _answer(path, b"PING") != b"+PONG\r\n" or not keep_running(watched):
             if watched.poll() is not None or time.monotonic() > deadline:
                 output = log.read_text(errors="replace") if log.exists() else ""
                 raise EmbeddedValkeyFailed(
@@ -43,16 +43,19 @@ async def embedded_valkey(directory: Path) -> AsyncIterator[str]:
         yield f"unix://{path}"
     finally:
         await asyncio.to_thread(stop_watched, watched)
+        # It goes on if its watchdog was killed.
+        await _answer(path, b"SHUTDOWN NOSAVE")
 
 
-async def _responds(path: Path) -> bool:
+async def _answer(path: Path, command: bytes) -> bytes:
+    """Its answer to a command; empty if it does not run."""
     with contextlib.suppress(OSError):
         reader, writer = await asyncio.open_unix_connection(path)
-        writer.write(b"PING\r\n")
+        writer.write(command + b"\r\n")
         answer = await reader.readline()
         writer.close()
-        return answer == b"+PONG\r\n"
-    return False
+        return answer
+    return b""
 
 
 def _binary() -> Path:

@@ -81,7 +81,6 @@ class Conversion:
         self._must_be_exact = False
 
     def root(self) -> dict[str, Any]:
-        """The whole schema, as that of an object."""
         converted = self._convert(self._schema, is_root=True)
         if not self._is_wrapped:
             result = {"type": "object", **converted}

@@ -104,7 +104,6 @@ class _Node(NamedTuple):
     parent: "_Node | None" = None
 
     def below(self, name: str | int, value: Any) -> "_Node":
-        """The node of a member or an item."""
         holds = self.holds
         if isinstance(name, str) and holds != "data":
             in_schema = holds == "keywords"

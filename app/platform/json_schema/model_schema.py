@@ -41,7 +41,6 @@ class ModelSchema:
     """Whether the answer is in the property `value`."""
 
     def answer(self, output: Any) -> tuple[Any, bool]:
-        """The answer in an output, and whether there is one."""
         if not self.is_wrapped:
             return output, output is not None
         if not isinstance(output, dict) or VALUE not in output:

@@ -57,7 +57,6 @@ class DependencyLog:
         log.log(self.level, self.unavailable, reason=reason, **fields)
 
     def worked(self) -> None:
-        """It was used."""
         if self._reasons and self.now() - self._failed_at >= self.quiet_s:
             self._reasons = []
             log.info(self.available, away_s=round(self.now() - self._away_since, 1))

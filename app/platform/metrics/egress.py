@@ -33,13 +33,10 @@ class EgressMetrics:
             self._refused.labels(reason)
 
     def connected(self) -> None:
-        """A command has a connection."""
         self._connections.inc()
 
     def refused(self, reason: EgressRefusal) -> None:
-        """A connection was refused or cut."""
         self._refused.labels(reason).inc()
 
     def passed(self, direction: Literal["sent", "received"], size: int) -> None:
-        """Bytes were passed on."""
         self._bytes.labels(direction).inc(size)

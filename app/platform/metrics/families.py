@@ -28,7 +28,6 @@ class KnownNames:
     """Makes one name of all its spellings."""
 
     def label(self, name: str) -> str:
-        """The value of the label for this name."""
         known = self.normalize(name)
         return known if known in self.names else OTHER
 
@@ -45,7 +44,6 @@ def gauges(
     labels: Sequence[str],
     samples: Iterable[tuple[Sequence[str], float]],
 ) -> Family:
-    """A gauge with labels: the values of the labels and the number of each sample."""
     family = GaugeMetricFamily(f"{NAMESPACE}_{name}", documentation, labels=list(labels))
     for values, number in samples:
         family.add_metric(list(values), float(number))

@@ -65,9 +65,7 @@ class GatewayMetrics:
         self._provider_refused.labels(_CODES.label(code)).inc()
 
     def provider_unreachable(self) -> None:
-        """A call got no answer."""
         self._responses.labels(_UNREACHABLE).inc()
 
     def call_refused(self, reason: str) -> None:
-        """A call was refused; `reason` is one of the gateway's own."""
         self._refused.labels(reason).inc()

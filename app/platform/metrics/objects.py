@@ -35,11 +35,9 @@ class ObjectMetrics:
             self._failed.labels(reason)
 
     def answered(self, operation: ObjectOperation, *, after_s: float) -> None:
-        """A request was answered."""
         self._seconds.labels(operation).observe(after_s)
 
     def passed(self, operation: ObjectOperation, size: int) -> None:
-        """A content was written or read."""
         self._bytes.labels(operation).inc(size)
 
     def failed(self, reason: ObjectFailure) -> None:

@@ -48,7 +48,6 @@ class Reading(Generic[_T]):
 
     @property
     def is_available(self) -> bool:
-        """Whether the latest reading succeeded."""
         return self._value is not None
 
     async def refresh(self) -> None:

@@ -60,7 +60,6 @@ class MetricsRegistry(Collector):
             yield from read()
 
     def render(self) -> bytes:
-        """All metrics in Prometheus's text format."""
         registry = CollectorRegistry()
         registry.register(self)
         return generate_latest(registry)

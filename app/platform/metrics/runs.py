@@ -62,11 +62,9 @@ class RunMetrics:
         )
 
     def run_started(self, *, waited_s: float) -> None:
-        """The first attempt of a run starts."""
         self._wait.observe(max(0.0, waited_s))
 
     def agent_failed(self, failure: str) -> None:
-        """The agent's program has failed in a run."""
         self._agent_failures.labels(failure).inc()
 
     def hook_failed(self, hook: str, method: str) -> None:
@@ -74,7 +72,6 @@ class RunMetrics:
         self._hook_failures.labels(hook, method).inc()
 
     def run_ended(self, graph_id: str, final: GraphFinal, report: MeterReport | None = None) -> None:
-        """The end of a run is stored."""
         error = final.error or _NO_ERROR
         self._ended.labels(self._graphs.label(graph_id), final.status, error).inc()
         if report is not None:
@@ -84,7 +81,6 @@ class RunMetrics:
                 self._drift_usd.inc(float(abs(cost.drift_usd)))
 
     def attempt(self, graph_id: str) -> "AttemptTimer":
-        """Measures an attempt that starts now."""
         executor = self._graphs.label(graph_id).partition(":")[0]
         return AttemptTimer(self._first_event.labels(executor), self._first_text.labels(executor))
 
@@ -100,7 +96,6 @@ class AttemptTimer:
     _has_text: bool = False
 
     def published(self, event: AiEvent) -> None:
-        """An event was published."""
         if self._has_text or isinstance(event, UsageReport | MeterReport):
             return
         if not self._has_event:

@@ -30,7 +30,6 @@ class ServerMetrics:
 
     @classmethod
     def create(cls, *, graphs: KnownNames, models: KnownNames, version: str, role: str) -> Self:
-        """The metrics of a server with these graphs and priced models."""
         registry = MetricsRegistry()
         instruments = registry.instruments
         registry.add(

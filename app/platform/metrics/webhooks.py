@@ -24,5 +24,4 @@ class WebhookMetrics:
             self._deliveries.labels(result)
 
     def called(self, result: DeliveryResult) -> None:
-        """A webhook was called."""
         self._deliveries.labels(result).inc()

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, and_, any_, case, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, Text, and_, any_, case, delete, func, literal, select, text, update
 from sqlalchemy.dialects import postgresql
 
 from app.ids import AccountId
@@ -41,6 +41,17 @@ async def lock_objects(tx: Transaction, account_id: AccountId, hashes: Collectio
     return set((await tx.execute(statement.with_for_update(key_share=True, read=True))).scalars())
 
 
+async def find_some(reader: Reader, *, most: int) -> Sequence[StoredObject]:
+    """Some contents that something refers to."""
+    used = select(_objects.account_id, _objects.sha256).where(_objects.check_at.is_(None)).limit(most)
+    return [StoredObject(AccountId(row.account_id), row.sha256) for row in await reader.execute(used)]
+
+
+async def take_released(tx: Transaction) -> None:
+    """Let the contents that something has let go of be looked at in a minute: they may be being read."""
+    await tx.execute(_TAKE_RELEASED)
+
+
 async def lock_due(tx: Transaction, *, most: int) -> Sequence[StoredObject]:
     """Some contents that may be unused; nothing new refers to them before the transaction ends."""
     due = (
@@ -53,13 +64,13 @@ async def lock_due(tx: Transaction, *, most: int) -> Sequence[StoredObject]:
     return [StoredObject(AccountId(row.account_id), row.sha256) for row in await tx.execute(due)]
 
 
-async def keep_object(tx: Transaction, key: StoredObject) -> None:
-    """Keep a content until what refers to it says that it does not any more."""
-    await tx.execute(update(stored_objects).where(_is(key)).values(check_at=None))
+async def keep_object(tx: Transaction, key: StoredObject, *, at_least: timedelta | None = None) -> None:
+    """Keep a content for so long; None: until what refers to it says that it does not any more."""
+    check_at = None if at_least is None else func.now() + at_least
+    await tx.execute(update(stored_objects).where(_is(key)).values(check_at=check_at))
 
 
 async def delete_object(tx: Transaction, key: StoredObject) -> None:
-    """Delete the row of a content."""
     await tx.execute(delete(stored_objects).where(_is(key)))
 
 
@@ -74,6 +85,22 @@ def with_objects(
         .scalar_subquery()
     )
     return case((objects.is_(None), size), else_=size + outside)
+
+
+_TAKE_RELEASED = text(
+    """
+    WITH released AS (
+        DELETE FROM released_objects WHERE id IN (SELECT id FROM released_objects FOR UPDATE SKIP LOCKED)
+        RETURNING account_id, sha256
+    ), known AS (
+        SELECT account_id, sha256 FROM stored_objects
+         WHERE (account_id, sha256) IN (SELECT account_id, sha256 FROM released)
+         ORDER BY account_id, sha256 FOR NO KEY UPDATE
+    )
+    UPDATE stored_objects AS object SET check_at = coalesce(check_at, now() + interval '1 minute')
+      FROM known WHERE object.account_id = known.account_id AND object.sha256 = known.sha256
+    """
+)
 
 
 def _is(key: StoredObject) -> ColumnElement[bool]:

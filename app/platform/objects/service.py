@@ -9,7 +9,7 @@ import structlog
 from anyio import CapacityLimiter
 
 from app.ids import AccountId
-from app.platform.background import forever
+from app.platform.background import forever, until
 from app.platform.db import Database, Transaction
 from app.platform.objects import repository
 from app.platform.objects.documents import LARGE_BYTES, StoredDocument, restored_text
@@ -23,6 +23,8 @@ _KEPT_UNUSED: Final = timedelta(minutes=10)
 _AT_ONCE: Final = 8
 _SWEEP_INTERVAL_S: Final = 30.0
 _SWEPT_AT_ONCE: Final = 10
+_LOOKED_AT: Final = 3
+"""So many contents are not all lost, one by one."""
 
 
 class Objects:
@@ -97,28 +99,54 @@ class Objects:
         return await asyncio.to_thread(restored_text, document.text, contents)
 
     async def sweep(self) -> None:
-        """Delete what nothing refers to until cancelled."""
+        """Log whether the storage is not that of the rows; delete what nothing refers to until cancelled."""
         if self.are_outside:
+            await until(self._look, _SWEEP_INTERVAL_S, name="objects.look")
             await forever(self._delete_all_unused, _SWEEP_INTERVAL_S, name="objects.sweep")
 
     async def delete_unused(self) -> int:
-        """Delete some contents that nothing refers to; returns how many were looked at."""
+        """Delete some contents that nothing refers to; returns how many were looked at.
+
+        Raises `ContentsUnavailable`; what cannot be deleted holds up nothing else.
+        """
         if self._outside is None:
             return 0
         database, storage = self._outside
+        async with database.write() as tx:
+            await repository.take_released(tx)
+        failed = None
         async with database.transaction() as tx:
             due = await repository.lock_due(tx, most=_SWEPT_AT_ONCE)
             for key in due:
                 if await repository.find_used(tx, key.account_id, [key.sha256]):
                     await repository.keep_object(tx, key)
-                else:
+                    continue
+                try:
                     await storage.delete(key.account_id, key.sha256)
-                    await repository.delete_object(tx, key)
+                except ContentsUnavailable as error:
+                    failed = error
+                    await repository.keep_object(tx, key, at_least=_KEPT_UNUSED)
+                    break
+                await repository.delete_object(tx, key)
+        if failed is not None:
+            raise failed
         return len(due)
+
+    async def _look(self) -> bool:
+        if self._outside is not None and await are_elsewhere(*self._outside):
+            log.error("objects.elsewhere")
+        return True
 
     async def _delete_all_unused(self) -> None:
         while await self.delete_unused() == _SWEPT_AT_ONCE:
             pass
+
+
+async def are_elsewhere(database: Database, storage: ObjectStorage | None) -> bool:
+    """Whether contents that rows refer to were written to another storage than this, or with another key."""
+    async with database.read() as reader:
+        some = await repository.find_some(reader, most=_LOOKED_AT)
+    return bool(some) and (storage is None or all([await storage.is_lost(*key) for key in some]))
 
 
 INSIDE: Final = Objects()

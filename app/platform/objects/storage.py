@@ -73,7 +73,11 @@ class ObjectStorage:
                 }
                 self._store = from_url(url, **options)
         except (BaseError, ValueError, OSError) as error:
-            raise ObjectsNotUsable(f"RUNTALLY_OBJECTS cannot be used: {type(error).__name__}.") from error
+            reason = error.strerror if isinstance(error, OSError) else type(error).__name__
+            raise ObjectsNotUsable(
+                f"RUNTALLY_OBJECTS cannot be used: {reason}; name another place, or correct the variables of "
+                "the storage (docs/operations/storage.md)."
+            ) from error
 
     async def put(self, account_id: AccountId, sha256: str, content: bytes) -> None:
         """Write a content; raises `ContentsUnavailable`."""

@@ -92,12 +92,10 @@ class Connector:
         return DatabaseNotUsable(self.url, problem, variable=self.variable)
 
     def url_for(self, role: str, password: str) -> str:
-        """The same URL for another role."""
         url = make_url(self.url).set(drivername="postgresql", username=role, password=password)
         return url.render_as_string(hide_password=False)
 
     def engine(self, **options: Any) -> AsyncEngine:
-        """An engine with connections of this connector."""
         arguments = {"async_creator_fn": self.connect, "prepared_statement_name_func": self._statement_name}
         engine = create_async_engine(
             "postgresql+runtally://",

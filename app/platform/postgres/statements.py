@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Text, any_, cast, text
+from sqlalchemy import ColumnElement, Table, Text, any_, cast, select, text, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,6 +17,15 @@ def is_one_of(column: ColumnElement[str], texts: Iterable[str]) -> ColumnElement
     With `in_` each of them is a parameter, and a statement can have 32,767.
     """
     return column == any_(cast(list(texts), ARRAY(Text)))
+
+
+def locked_in_order(table: Table, *having: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Whether a row has these properties, for a statement that changes several: locks them by their keys.
+
+    Without an order, statements that change the same rows could wait for each other.
+    """
+    keys = table.primary_key.columns
+    return tuple_(*keys).in_(select(*keys).where(*having).order_by(*keys).with_for_update())
 
 
 async def serialize(connection: AsyncConnection, what: str, account_id: UUID) -> None:

@@ -24,7 +24,6 @@ class Cipher:
         self._cipher = AESGCM(self._key)
 
     def encrypt(self, content: bytes, *, purpose: bytes) -> bytes:
-        """The bytes, encrypted for a purpose, which is needed to decrypt them."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, content, purpose)
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from app.platform.serialization.pattern_words import PATTERN_WORDS
+
 Detail: TypeAlias = Mapping[str, Any]
 """One of the errors that pydantic lists."""
 Path: TypeAlias = tuple[str | int, ...]
@@ -78,7 +80,9 @@ def problem_of(detail: Detail) -> str:
     kind, values = str(detail["type"]), detail.get("ctx") or {}
     if kind in _OURS:
         return str(detail["msg"]).removeprefix(_OURS[kind])
-    if kind in WRONG_TYPES:
+    if words := PATTERN_WORDS.get(str(values.get("pattern"))):
+        sentence = words
+    elif kind in WRONG_TYPES:
         sentence = f"must be {WRONG_TYPES[kind]}"
     elif kind in _SENTENCES:
         sentence = _ONE.sub(r"1 \1", _SENTENCES[kind].format(**values))

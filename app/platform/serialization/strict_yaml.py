@@ -28,7 +28,6 @@ class StrictYamlLoader(yaml.SafeLoader):
         node: yaml.MappingNode,
         deep: bool = False,  # noqa: FBT001, FBT002 - the loader's signature
     ) -> dict[Hashable, Any]:
-        """See the loader."""
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):

@@ -124,6 +124,5 @@ async def read_body(receive: Receive) -> bytes:
 
 
 async def wait_for_disconnect(receive: Receive) -> None:
-    """Return when the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -44,7 +44,6 @@ class MemoryCeiling:
         self._exceeded = False
 
     def resident_bytes(self) -> int:
-        """The resident memory of this process."""
         return self._measure()
 
     def require_room(self, more_bytes: int = 0) -> None:

@@ -119,7 +119,6 @@ class ConnectionTable:
             self._idle[connection] = None
 
     def mark_busy(self, connection: "BoundedHttpProtocol") -> None:
-        """Mark a connection as having a request."""
         self._idle.pop(connection, None)
 
     def _evict(self) -> bool:
@@ -177,7 +176,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._head_since = self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove the connection from the table."""
         self._table.release(self)
         super().connection_lost(exc)
 
@@ -208,7 +206,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.loop.call_at(max(paced, self._table.skip_from), self._resume_reading)
 
     def on_message_begin(self) -> None:
-        """A request begins."""
         self._head_begun = True
         self._head_bytes = self._chunks = 0
         if self._head_since is None and not self._busy:
@@ -246,7 +243,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.cycle.keep_alive = self.cycle.keep_alive or _has_body(self.headers)
 
     def on_chunk_header(self) -> None:
-        """A chunk of a body begins."""
         self._chunks += 1
         if self._chunks > MAX_SHORT_CHUNKS:
             self._stop_parser(HTTPStatus.BAD_REQUEST)
@@ -263,7 +259,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def on_message_complete(self) -> None:
-        """The whole request was parsed."""
         super().on_message_complete()
         if self._skipped is None:
             return

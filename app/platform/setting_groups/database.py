@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings
 
 from app.platform.secret_files import split_command
+from app.platform.setting_groups.urls import starts_with
 
 POOL_SIZE = 8
 """More connections make one process slower, not faster."""
@@ -17,17 +18,6 @@ _FEWEST = 2
 
 _DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
 _WITH_PASSWORD = re.compile(r"[^/]+//[^/@:]*:[^/]+@")
-
-
-def starts_with(*schemes: str) -> AfterValidator:
-    """A URL with one of these schemes."""
-
-    def check(url: str) -> str:
-        if not url.startswith(schemes):
-            raise ValueError(f"must start with {' or '.join(schemes)}")
-        return url
-
-    return AfterValidator(check)
 
 
 class DatabaseSettings(BaseSettings):

@@ -6,27 +6,20 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 
-from app.platform.setting_groups.database import starts_with
+from app.platform.setting_groups.urls import HttpUrl
 
-_HTTP_SCHEMES = ("http://", "https://")
 _PAIRS = re.compile(r"[^\s=,]+=[^,\r\n]*(,\s*[^\s=,]+=[^,\r\n]*)*")
 
 
 class TelemetrySettings(BaseSettings):
     """Settings of what is sent to receivers of telemetry; part of `Settings`."""
 
-    otel_endpoint: Annotated[str, starts_with(*_HTTP_SCHEMES)] | None = Field(
-        None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT"
-    )
-    otel_traces_endpoint: Annotated[str, starts_with(*_HTTP_SCHEMES)] | None = Field(
-        None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
-    )
-    otel_metrics_endpoint: Annotated[str, starts_with(*_HTTP_SCHEMES)] | None = Field(
+    otel_endpoint: HttpUrl | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
+    otel_traces_endpoint: HttpUrl | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    otel_metrics_endpoint: HttpUrl | None = Field(
         None, validation_alias="OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
     )
-    otel_logs_endpoint: Annotated[str, starts_with(*_HTTP_SCHEMES)] | None = Field(
-        None, validation_alias="OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"
-    )
+    otel_logs_endpoint: HttpUrl | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_LOGS_ENDPOINT")
     otel_headers: SecretStr | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_HEADERS")
     otel_traces_headers: SecretStr | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_HEADERS")
     otel_metrics_headers: SecretStr | None = Field(

@@ -24,7 +24,6 @@ _STORED_BYTES = sa.select(sa.func.coalesce(sa.func.sum(_changes.bytes), 0)).wher
 
 
 async def stored_bytes(reader: Reader, account_id: AccountId) -> int:
-    """How many bytes an account stores."""
     return int((await reader.execute(_STORED_BYTES, {"owner": str(account_id)})).scalar_one())
 
 

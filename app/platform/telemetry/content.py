@@ -33,7 +33,6 @@ class ReceivedBody:
         self._body += chunk[: MAX_BODY_BYTES - len(self._body)]
 
     def text(self) -> str:
-        """What was kept."""
         return self._body.decode("utf-8", "replace")
 
 

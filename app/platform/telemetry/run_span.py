@@ -11,7 +11,6 @@ from app.platform.telemetry.spans import FinishedSpan, SpanWriter
 
 
 def common_attributes(run: TracedRun, options: SpanOptions) -> Attributes:
-    """The attributes of all spans of a run."""
     attributes: Attributes = {
         "runtally.run_id": run.run.run_id,
         "runtally.attempt": run.attempt,

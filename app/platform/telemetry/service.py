@@ -25,7 +25,6 @@ class Telemetry:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is exported."""
         return self.spans is not None or self.metrics is not None
 
     def context_of(self, run: RunKey, caller: CallerTrace | None) -> RunTraceContext | None:

@@ -53,7 +53,6 @@ class FinishedSpan:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
         return max(0, self.ended_ns - self.started_ns) / 1e9
 
 

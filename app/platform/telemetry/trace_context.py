@@ -67,7 +67,6 @@ class RunTraceContext:
 
     @classmethod
     def of(cls, run: RunKey, caller: CallerTrace | None) -> Self:
-        """The trace of a run that this caller has started."""
         digest = sha256(f"{run.account_id}/{run.run_id}".encode()).digest()
         own, span = digest[:_TRACE_BYTES], digest[_TRACE_BYTES : _TRACE_BYTES + _SPAN_BYTES]
         return cls(own.hex() if caller is None else caller.trace_id, span.hex(), caller)

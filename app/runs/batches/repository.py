@@ -11,6 +11,7 @@ from sqlalchemy import Text, TextClause, cast, delete, func, insert, select, tex
 from app.ids import AccountId, ApiKeyId, RunKey
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
+from app.platform.postgres.statements import locked_in_order
 from app.platform.storage.records import Retention
 from app.platform.storage.repository import overdue
 from app.runs.batches.records import MAX_ITEMS, Batch, BatchItem, NewBatch, StartedItem, run_id_of
@@ -101,18 +102,16 @@ _END = text("UPDATE batches SET ended_at = now() WHERE id = :batch AND pending =
 
 async def move_batches(tx: Transaction, old: ApiKeyId, new: ApiKeyId) -> None:
     """Let the unfinished batches of a key go on with another one."""
-    is_active = (batches.c.api_key_id == old) & batches.c.ended_at.is_(None)
-    await tx.execute(update(batches).where(is_active).values(api_key_id=new))
+    are_moved = locked_in_order(batches, batches.c.api_key_id == old, batches.c.ended_at.is_(None))
+    await tx.execute(update(batches).where(are_moved).values(api_key_id=new))
 
 
 async def count_active(reader: Reader, account_id: AccountId) -> int:
-    """How many batches of an account have not ended."""
     is_active = (batches.c.account_id == account_id) & batches.c.ended_at.is_(None)
     return int((await reader.execute(select(func.count()).where(is_active))).scalar_one())
 
 
 async def insert_batch(tx: Transaction, new: NewBatch) -> Batch:
-    """Insert a batch and its items."""
     values = {
         "id": new.id,
         "account_id": new.account_id,
@@ -140,14 +139,12 @@ async def insert_batch(tx: Transaction, new: NewBatch) -> Batch:
 
 
 async def find_batch(reader: Reader, account_id: AccountId, batch: UUID) -> Batch | None:
-    """The account's batch with this id."""
     statement = select(*_BATCH).where(batches.c.account_id == account_id, batches.c.id == batch)
     row = (await reader.execute(statement)).mappings().one_or_none()
     return None if row is None else Batch(**row)
 
 
 async def newest_batches(reader: Reader, account_id: AccountId, page: PageRequest) -> list[Batch]:
-    """A page of an account's batches, newest first."""
     of_account = select(*_BATCH).where(batches.c.account_id == account_id)
     statement = page_of(of_account, page, at=batches.c.created_at, id_=batches.c.id)
     return [Batch(**row) for row in (await reader.execute(statement)).mappings()]
@@ -242,7 +239,6 @@ async def items_after(reader: Reader, batch: UUID, position: int, *, most: int) 
 
 
 async def delete_batch(tx: Transaction, batch: UUID) -> None:
-    """Delete a batch, without its runs."""
     await tx.execute(delete(batches).where(batches.c.id == batch))
 
 

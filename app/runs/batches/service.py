@@ -145,7 +145,6 @@ class BatchService:
         return found
 
     async def cost_of(self, batch: Batch) -> Decimal:
-        """What a batch has cost so far, with its active runs."""
         if batch.ended_at is not None:
             return batch.cost_usd
         async with self.database.read() as reader:

@@ -23,11 +23,9 @@ class BatchWorker:
         self._idle_s = math.inf
 
     def wake(self) -> None:
-        """A batch was created here."""
         self._created.set()
 
     async def work(self) -> None:
-        """Go on until cancelled."""
         await forever(self._make_steps, 0, name="batches.step")
 
     async def _make_steps(self) -> None:

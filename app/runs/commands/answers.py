@@ -54,7 +54,6 @@ class CommandRefusal(WireModel):
 
     @classmethod
     def of(cls, error: AppError) -> "CommandRefusal":
-        """Of bounded size, whatever the error quotes."""
         if error.code not in _REFUSALS:
             error = Unavailable() if isinstance(error, Unavailable) else CommandFailed()
         faults = [

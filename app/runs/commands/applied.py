@@ -30,7 +30,6 @@ class AppliedCommands:
     _of_run: Counter[RunKey] = field(default_factory=Counter, init=False)
 
     def __len__(self) -> int:
-        """Count the commands that are remembered."""
         return len(self._tasks)
 
     async def answer(
@@ -62,7 +61,6 @@ class AppliedCommands:
         return answer
 
     async def aclose(self) -> None:
-        """Stop applying commands."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

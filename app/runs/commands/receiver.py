@@ -49,7 +49,6 @@ class CommandReceiver:
         channel.serve({KIND: self._answer})
 
     async def aclose(self) -> None:
-        """Stop applying commands."""
         await self._applied.aclose()
 
     async def _answer(self, payload: dict[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,6 @@ class Send(WireModel):
 
     @property
     def message(self) -> Message:
-        """The message of the user."""
         # Its content has been validated, which takes long for images.
         return Message.model_construct(role="user", content=self.content)
 

@@ -33,7 +33,6 @@ class RunCommandRequest(WireModel):
 
     @property
     def run(self) -> RunKey:
-        """The run that the command is for."""
         return RunKey(self.account_id, self.run_id)
 
 

@@ -64,7 +64,6 @@ class BranchPoint:
 
 
 async def load_tree(reader: Reader, conversation: Conversation) -> BranchTree:
-    """The branches of a conversation and their runs."""
     branches = await repository.branches_of(reader, conversation)
     runs = await runs_on_branches(reader, conversation)
     if conversation.forked_from is None:
@@ -123,7 +122,6 @@ async def begin_branch(
 
 
 def summaries_of(tree: BranchTree, conversation: Conversation) -> list[BranchSummary]:
-    """The branches of a conversation, oldest first."""
     return [
         BranchSummary(
             branch_id=replace(conversation, session_id=branch.session_id).branch_id,
@@ -144,7 +142,6 @@ def _source_of(tree: BranchTree, branch: Branch, conversation: Conversation) -> 
 
 
 def find_branch(tree: BranchTree, conversation: Conversation, branch_id: UUID) -> Conversation:
-    """The conversation as it is on a branch; raises `BranchNotFound`."""
     for session_id in tree.branches:
         found = replace(conversation, session_id=session_id)
         if found.branch_id == branch_id:

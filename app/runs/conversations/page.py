@@ -156,7 +156,6 @@ async def _entries(
 
 
 def _runs_without_question(turns: Sequence[TurnRecord], history: HistoryPage) -> list[TurnRecord]:
-    """The runs of this page whose question is not in the history."""
     first = history.first_positions
     # The CLI writes a line about a question before the question itself.
     started = {run_id for run_id in history.runs if run_id is not None and first[run_id] > history.after}

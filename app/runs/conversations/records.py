@@ -47,12 +47,10 @@ class TakenTurn:
 
     @property
     def to_cancel(self) -> Sequence[RunKey]:
-        """The runs that it cancels."""
         return self.earlier if self.replaces else ()
 
 
 def new_turn(request: GraphRunRequest, state_key: str) -> NewTurn:
-    """The turn that a request takes."""
     executor, _, _ = request.graph_id.partition(":")
     return NewTurn(state_key, title_of(request.messages[-1].text), executor, new_uuid())
 

@@ -34,7 +34,6 @@ _SEARCHED_CHARS: Final = 65_536
 
 
 async def turns_of(reader: Reader, conversation: Conversation) -> list[TurnRecord]:
-    """Every run of a conversation, oldest first."""
     statement = sa.select(*_COLUMNS).where(*_of(conversation)).order_by(runs.c.turn)
     return [_record(row) for row in await reader.execute(statement)]
 
@@ -53,14 +52,12 @@ async def lock_unused(tx: Transaction, by_default: Retention, *, most: int) -> l
 
 
 async def has_run(reader: Reader, conversation: Conversation, run_id: RunId) -> bool:
-    """Whether a run is on a branch of a conversation."""
     statement = sa.select(sa.exists().where(*_of(conversation), runs.c.run_id == run_id))
     found: bool = (await reader.execute(statement)).scalar_one()
     return found
 
 
 async def runs_on_branches(reader: Reader, conversation: Conversation) -> list[BranchRun]:
-    """Every run of a conversation with its branch, oldest first."""
     statement = sa.select(*_BRANCH_COLUMNS).where(*_of(conversation)).order_by(runs.c.turn)
     return [_branch_run(row) for row in await reader.execute(statement)]
 
@@ -218,7 +215,6 @@ async def conversations_with(
 
 
 async def find_turns(reader: Reader, account_id: AccountId, run_ids: Collection[str]) -> list[TurnRecord]:
-    """The account's runs with these ids."""
     statement = sa.select(*_COLUMNS).where(runs.c.account_id == account_id, is_one_of(runs.c.run_id, run_ids))
     return [_record(row) for row in await reader.execute(statement)]
 

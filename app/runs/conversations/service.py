@@ -37,10 +37,10 @@ from app.runs.conversations.page import ConversationPage, parse_cursor, read_pag
 from app.runs.conversations.records import ConversationFilter, TakenTurn, new_turn
 from app.runs.conversations.repository import has_run, lock_unused, newest_chats
 from app.runs.conversations.view import ConversationView, read_view, read_view_before, require_reading
-from app.runs.deletion.repository import delete_conversation_contents
+from app.runs.deletion.repository import delete_contents, lock_conversation_runs
 from app.runs.records import RunRecord
 from app.runs.repository import find_runs, unfinished_turns
-from app.workspaces.repository import expire_states, find_current_state
+from app.workspaces.repository import find_current_state
 
 _SEARCHES = 2
 """At the same time, so that others get connections to the database."""
@@ -112,7 +112,6 @@ class ConversationService:
     async def list_conversations(
         self, caller: Principal, page: PageRequest, chosen: ConversationFilter = _ANY
     ) -> tuple[list[Conversation], str | None]:
-        """See `list_chosen`."""
         searching = nullcontext() if chosen.words is None else self._searches.slot(str(caller.account_id))
         async with searching, self.database.snapshot() as reader:
             return await list_chosen(reader, caller, page, chosen)
@@ -199,7 +198,7 @@ class ConversationService:
         if point.entry_id is None:
             raise NothingToFork
         try:
-            session_id = await self.history.fork(conversation, point.entry_id)
+            session_id, entries = await self.history.fork(conversation, point.entry_id)
         except EntryGone as error:
             raise ConversationNotFound from error
         copy = replace(
@@ -212,12 +211,16 @@ class ConversationService:
             managed=None,
             opening=None,
         )
+        entries = await self.history.contents.write(copy.transcript, entries)
         async with self.database.transaction() as tx:
-            if (inserted := await repository.insert_conversation(tx, copy)) is not None:
-                return inserted
-            # The copy is not reachable by any key.
-            await repository.delete_conversation(tx, replace(copy, state_key=""))
-        raise ConversationExists
+            # Locked, so that an erasure finds the copy; one with the same key may have been created since.
+            source = await _require(repository.lock_conversation(tx, account_id, state_key))
+            if source.created_at != conversation.created_at:
+                raise ConversationNotFound
+            if (inserted := await repository.insert_conversation(tx, copy)) is None:
+                raise ConversationExists
+            await self.history.contents.append(tx, copy.transcript, entries)
+        return inserted
 
     async def change(self, caller: Principal, state_key: str, change: ConversationChange) -> Conversation:
         """Rename, pin or archive it; raises `ConversationNotFound`, or `ScopeMissing` as `delete` does."""
@@ -268,7 +271,6 @@ class ConversationService:
             return None if state is None else RunKey(account_id, state.run_id)
 
     async def has_run(self, run: RunKey, state_key: str) -> bool:
-        """Whether there is a conversation with this key, and the run belongs to it."""
         async with self.database.snapshot() as reader:
             conversation = await repository.find_conversation(reader, run.account_id, state_key)
             return conversation is not None and await has_run(reader, conversation, run.run_id)
@@ -370,10 +372,10 @@ class ConversationService:
     async def _erase(self, tx: Transaction, conversation: Conversation) -> Sequence[RunKey]:
         if await unfinished_turns(tx, conversation):
             raise ConversationBusy
-        account_id, state_key = conversation.account_id, conversation.state_key
+        ended = await lock_conversation_runs(tx, conversation.account_id, conversation.state_key)
+        await delete_contents(tx, ended)
         await repository.delete_conversation(tx, conversation)
-        await expire_states(tx, account_id, state_key)
-        return await delete_conversation_contents(tx, account_id, state_key)
+        return ended
 
     async def _require_idle(self, conversation: Conversation, last: str | None) -> None:
         async with self.database.snapshot() as reader:

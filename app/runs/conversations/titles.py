@@ -12,7 +12,6 @@ _AROUND: Final = " \"'.:-\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
 
 
 def title_of(question: str, *, most: int = MAX_TITLE_CHARS) -> str | None:
-    """The first words of a question; None if it has none."""
     words = " ".join(question.split())
     if len(words) <= most:
         return words or None

@@ -91,7 +91,6 @@ class UndeliveredMessages:
         return request.model_copy(update={"messages": messages})
 
     async def _find(self, conversation: Conversation, plan: RunPlan) -> list[StoredQuestion]:
-        """What is stored of the messages to pass on."""
         if conversation.turns == 1 or (plan.beginning is not None and plan.beginning.has_called):
             return []
         async with self.database.read() as reader:

@@ -75,7 +75,6 @@ class DelegatedRuns:
         return True
 
     async def exists(self, run: RunKey) -> bool:
-        """Whether the run was started."""
         try:
             await self.runs.get(run)
         except RunNotFound:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, and_, delete, func, null, select, update
+from sqlalchemy import ColumnElement, FromClause, Table, and_, delete, func, null, select, tuple_, update
 
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Transaction
@@ -12,6 +12,7 @@ from app.platform.storage.repository import overdue
 from app.requests.outcome import GraphFinal
 from app.runs.evidence.repository import delete_evidence
 from app.runs.evidence.tables import FIRST_PIECES, run_evidence
+from app.runs.records import titling_run
 from app.runs.tables import run_events, runs
 from app.runs.waits.repository import delete_calls
 from app.workspaces.repository import delete_files
@@ -64,53 +65,54 @@ async def _lock_ended(
     return [RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in await tx.execute(statement)]
 
 
-async def delete_contents(tx: Transaction, key: RunKey) -> None:
-    """Delete request, answer, events, evidence and files of an ended run."""
-    is_run = _is_run(key)
-    found = await tx.execute(select(runs.c.final).where(is_run))
-    final = GraphFinal.model_validate(found.scalar_one(), extra="ignore")
-    emptied = final.model_copy(update={"content": "", "structured_output": None, "file_changes": None})
-    values = {
-        "request": null(),
-        "objects": None,
-        "question": None,
-        "shown_answer": null(),
-        "metadata": null(),
-        "feedback": null(),
-        "final": emptied.model_dump(mode="json", by_alias=True),
-        "contents_deleted_at": func.coalesce(runs.c.contents_deleted_at, func.now()),
-    }
-    await tx.execute(update(runs).where(is_run).values(values))
-    await delete_events(tx, key)
-    await delete_evidence(tx, key)
-    await delete_files(tx, key)
+async def delete_contents(tx: Transaction, keys: Sequence[RunKey]) -> None:
+    """Delete request, answer, events, evidence and files of ended runs, whose rows are locked."""
+    for key in keys:
+        final = (await tx.execute(select(runs.c.final).where(_are([key])))).scalar_one()
+        emptied = GraphFinal.model_validate(final, extra="ignore").model_copy(
+            update={"content": "", "structured_output": None, "file_changes": None}
+        )
+        values = {
+            "request": null(),
+            "objects": None,
+            "question": None,
+            "shown_answer": null(),
+            "metadata": null(),
+            "feedback": null(),
+            "final": emptied.model_dump(mode="json", by_alias=True),
+            "contents_deleted_at": func.coalesce(runs.c.contents_deleted_at, func.now()),
+        }
+        await tx.execute(update(runs).where(_are([key])).values(values))
+        await delete_events(tx, [key])
+        await delete_evidence(tx, [key])
+    # At once, because runs share contents of files.
+    await delete_files(tx, keys)
 
 
-async def delete_conversation_contents(
-    tx: Transaction, account_id: AccountId, state_key: str
-) -> list[RunKey]:
-    """The same for all ended runs of a conversation, also of an earlier one with its key; returns them."""
-    statement = select(runs.c.run_id).where(
+async def lock_conversation_runs(tx: Transaction, account_id: AccountId, state_key: str) -> list[RunKey]:
+    """Lock the ended runs of a conversation with contents, also of an earlier one with its key.
+
+    And the run that has asked for its title: the process that would have deleted it may have ended.
+    """
+    statement = select(runs.c.run_id, runs.c.turn).where(
         runs.c.account_id == account_id,
         runs.c.state_key == state_key,
         runs.c.ended_at.is_not(None),
         runs.c.contents_deleted_at.is_(None),
     )
     found = await tx.execute(statement.order_by(runs.c.run_id).with_for_update())
-    keys = [RunKey(account_id, RunId(run_id)) for run_id in found.scalars()]
-    for key in keys:
-        await delete_contents(tx, key)
-    return keys
+    turns = {RunKey(account_id, RunId(row.run_id)): row.turn for row in found}
+    titling = [titling_run(key) for key, turn in turns.items() if turn == 1]
+    return [*turns, *[key for key in titling if await lock_ended_run(tx, key)]]
 
 
-async def delete_events(tx: Transaction, key: RunKey) -> None:
-    """Delete the events of an ended run; its request and its answer stay."""
+async def delete_events(tx: Transaction, keys: Sequence[RunKey]) -> None:
+    """Delete the events of ended runs, whose rows are locked; requests and answers stay."""
     deleted_at = func.coalesce(runs.c.events_deleted_at, func.now())
-    await tx.execute(update(runs).where(_is_run(key)).values(events_deleted_at=deleted_at))
-    of_run = and_(run_events.c.account_id == key.account_id, run_events.c.run_id == key.run_id)
-    await tx.execute(delete(run_events).where(of_run))
-    await delete_calls(tx, key)
+    await tx.execute(update(runs).where(_are(keys)).values(events_deleted_at=deleted_at))
+    await tx.execute(delete(run_events).where(_are(keys, run_events)))
+    await delete_calls(tx, keys)
 
 
-def _is_run(key: RunKey) -> ColumnElement[bool]:
-    return and_(runs.c.account_id == key.account_id, runs.c.run_id == key.run_id)
+def _are(keys: Sequence[RunKey], table: Table = runs) -> ColumnElement[bool]:
+    return tuple_(table.c.account_id, table.c.run_id).in_(keys)

@@ -1,6 +1,6 @@
 """RunDeletion: deletes contents of ended runs on request, and all that is older than its retention time."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -24,7 +24,7 @@ DeleteUnused: TypeAlias = Callable[[Retention, int], Awaitable[int]]
 """Deletes some conversations past their retention time; returns how many."""
 
 _LockOld: TypeAlias = Callable[[Transaction], Awaitable[list[RunKey]]]
-_Delete: TypeAlias = Callable[[Transaction, RunKey], Awaitable[None]]
+_Delete: TypeAlias = Callable[[Transaction, Sequence[RunKey]], Awaitable[None]]
 
 
 class RunNotEnded(Conflict):
@@ -64,7 +64,7 @@ class RunDeletion:
                 raise RunNotFound
             if not ended:
                 raise RunNotEnded
-            await repository.delete_contents(tx, run)
+            await repository.delete_contents(tx, [run])
 
     async def delete_old(self) -> int:
         """Delete the contents of some runs past their retention time; returns how many runs."""
@@ -91,9 +91,8 @@ class RunDeletion:
 
     async def _delete_each(self, lock: _LockOld, delete: _Delete) -> int:
         async with self.database.transaction() as tx:
-            old = await lock(tx)
-            for run in old:
-                await delete(tx, run)
+            if old := await lock(tx):
+                await delete(tx, old)
         return len(old)
 
     async def _sweep(self) -> None:

@@ -43,7 +43,6 @@ class Places:
 
     @property
     def load(self) -> float:
-        """The share of the places that are taken."""
         return self.taken / self.total if self.total else 1.0
 
     def take(self, count: int = 1) -> None:

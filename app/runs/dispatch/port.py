@@ -20,9 +20,7 @@ class Dispatcher(Protocol):
     """
 
     @property
-    def places(self) -> Places:
-        """The places of this process."""
-        ...
+    def places(self) -> Places: ...
 
     @property
     def is_first(self) -> bool:
@@ -50,9 +48,7 @@ class Dispatcher(Protocol):
         """Dispatch what is ready now, as far as places are free."""
         ...
 
-    async def work(self) -> None:
-        """Dispatch until cancelled."""
-        ...
+    async def work(self) -> None: ...
 
     async def ping(self) -> None:
         """Raise `Unavailable` if what it needs besides the database does not respond."""

@@ -119,7 +119,6 @@ class PostgresDispatcher:
             await self.claim()
 
     async def claim(self) -> None:
-        """Claim ready runs for the free places."""
         places = self.places
         while places.free:
             since = self.lease.elapsed_s()

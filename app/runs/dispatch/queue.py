@@ -31,7 +31,6 @@ class RunQueue:
         return await insert_run(tx, run, limits=self.limits)
 
     async def insert_at_once(self, tx: Transaction, run: NewRun, given: AtOnce) -> StoredAtOnce:
-        """As `insert_run_at_once`."""
         return await insert_run_at_once(tx, run, given, limits=self.limits)
 
     async def end(
@@ -43,7 +42,6 @@ class RunQueue:
         evidence: Sequence[NewEvidence],
         is_debited: bool,
     ) -> datetime | None:
-        """As `end_run`."""
         return await repository.end_run(
             *(tx, run, values),
             evidence=evidence,
@@ -87,12 +85,10 @@ class RunQueue:
             return await repository.claim_run(tx, self.process_id, run, graphs=graphs)
 
     async def is_active(self, run: RunKey) -> bool:
-        """Whether a run is ready or running."""
         async with self.database.read() as reader:
             return await repository.is_active_run(reader, run)
 
     async def has_ready(self) -> bool:
-        """Whether runs wait for a worker."""
         async with self.database.read() as reader:
             return await repository.has_ready_runs(reader)
 
@@ -102,6 +98,5 @@ class RunQueue:
             return await repository.due_work(reader, self.limits)
 
     async def release(self, account_id: AccountId, conversation: str | None) -> None:
-        """Release an account's runs as far as its limits allow."""
         async with self.database.transaction() as tx:
             await repository.release_runs(tx, account_id, limits=self.limits, conversation=conversation)

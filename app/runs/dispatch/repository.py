@@ -49,7 +49,6 @@ async def claim_run(
 
 
 async def is_active_run(reader: Reader, run: RunKey) -> bool:
-    """Whether a run is ready or running."""
     is_run = (runs.c.account_id == run.account_id) & (runs.c.run_id == run.run_id)
     is_active = runs.c.status.in_(("queued", "running")) & runs.c.held_for.is_(None)
     found: bool = (await reader.execute(sa.select(sa.exists().where(is_run, is_active)))).scalar_one()
@@ -57,7 +56,6 @@ async def is_active_run(reader: Reader, run: RunKey) -> bool:
 
 
 async def has_ready_runs(reader: Reader) -> bool:
-    """Whether runs wait for a worker."""
     has: bool = (await reader.execute(sa.select(sa.exists().where(_is_ready)))).scalar_one()
     return has
 
@@ -144,7 +142,6 @@ async def queued_commands_of(reader: Reader, run: RunKey) -> list[StoredCommand]
 
 
 async def insert_queued_command(tx: Transaction, waiting: QueuedCommand) -> None:
-    """Store a command for a run that has not started."""
     values = {**waiting.run._asdict(), "command": waiting.command}
     await tx.execute(sa.insert(queued_commands).values(values))
     is_run = (runs.c.account_id == waiting.run.account_id) & (runs.c.run_id == waiting.run.run_id)

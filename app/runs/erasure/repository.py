@@ -47,6 +47,14 @@ _UNFINISHED = text(
     """  # noqa: S608 - constants
 ).bindparams(bindparam("unfinished", list(UNFINISHED), postgresql.ARRAY(runs.c.status.type)))
 
+_DELETE_UNBEGUN = text(
+    """
+    DELETE FROM sessions
+     WHERE account_id = :account_id AND turns = 0 AND coalesce(opening, managed) ->> 'apiKeyId' IN
+           (SELECT id::text FROM api_keys WHERE account_id = :account_id AND labels ->> 'endUser' = :end_user)
+    """
+)
+
 _IS_PENDING = (
     batch_items.c.batch == batches.c.id,
     batches.c.ended_at.is_(None),
@@ -64,7 +72,6 @@ _COUNT_STOPPED = text(
 
 
 async def insert_erasure(tx: Transaction, account_id: AccountId, end_user: str) -> tuple[Erasure, bool]:
-    """The erasure of an end user that has not ended, and whether it is new."""
     new = new_uuid()
     insert = postgresql.insert(erasures).values(id=new, account_id=account_id, end_user=end_user)
     # The update of nothing returns the row that is there.
@@ -76,7 +83,6 @@ async def insert_erasure(tx: Transaction, account_id: AccountId, end_user: str) 
 
 
 async def find_erasure(reader: Reader, account_id: AccountId, erasure: UUID) -> Erasure | None:
-    """The account's erasure with this id."""
     statement = select(*_COLUMNS).where(erasures.c.account_id == account_id, erasures.c.id == erasure)
     row = (await reader.execute(statement)).mappings().one_or_none()
     return None if row is None else Erasure(**row)
@@ -111,7 +117,6 @@ async def count_erased(
 
 
 async def unfinished_runs(reader: Reader, account_id: AccountId, end_user: str) -> list[RunKey]:
-    """The runs of an end user, and of its conversations, that have not ended."""
     found = await reader.execute(_UNFINISHED, {"account_id": account_id, "end_user": end_user})
     return [RunKey(row.account_id, RunId(row.run_id)) for row in found]
 
@@ -123,8 +128,12 @@ async def next_conversation(reader: Reader, account_id: AccountId, end_user: str
     return state_key
 
 
+async def delete_unbegun(tx: Transaction, account_id: AccountId, end_user: str) -> int:
+    """Delete conversations without a run that keys with this label have created; returns how many."""
+    return (await tx.execute(_DELETE_UNBEGUN, {"account_id": account_id, "end_user": end_user})).rowcount
+
+
 async def lock_runs(tx: Transaction, account_id: AccountId, end_user: str, *, most: int) -> list[RunKey]:
-    """Lock some runs of an end user that have ended."""
     is_chosen = (runs.c.account_id == account_id, runs.c.end_user == end_user, runs.c.ended_at.is_not(None))
     statement = select(runs.c.run_id).where(*is_chosen).order_by(runs.c.run_id).limit(most)
     found = await tx.execute(statement.with_for_update())
@@ -170,6 +179,5 @@ async def is_erased(tx: Transaction, erasure: Erasure) -> bool:
 
 
 async def end_erasure(tx: Transaction, erasure: UUID) -> None:
-    """End an erasure that is locked."""
     is_given = erasures.c.id == erasure
     await tx.execute(update(erasures).where(is_given).values(end_user=None, ended_at=func.now()))

@@ -72,7 +72,6 @@ class Erasures:
         return found
 
     async def work(self) -> None:
-        """Go on until cancelled."""
         await forever(self._sweep, 0, name="erasures")
 
     async def _sweep(self) -> None:
@@ -98,8 +97,8 @@ class Erasures:
             for erase in (self._erase_conversation, self._erase_runs, self._erase_receipts):
                 if await erase(tx, job, job.end_user):
                     return True
-            hash_ = await hash_of(tx, job.account_id, job.end_user)
-            if await repository.is_erased(tx, job) and await forget(tx, job.account_id, job.end_user):
+            is_erased = await repository.is_erased(tx, job)
+            if is_erased and (hash_ := await forget(tx, job.account_id, job.end_user)) is not None:
                 await self.erase_from_deliveries(tx, job.account_id, job.end_user, hash_)
                 await repository.end_erasure(tx, job.id)
                 log.info("erasure.ended", erasure_id=str(job.id))
@@ -110,6 +109,9 @@ class Erasures:
         async with self.database.transaction() as tx:
             if not await repository.lock_erasure(tx, job.id):
                 return False
+            # Only the labels, which are erased next, tell for whom they are.
+            unbegun = await repository.delete_unbegun(tx, job.account_id, end_user)
+            await repository.count_erased(tx, job.id, conversations=unbegun)
             for stop in self.stops:
                 await stop(tx, job.account_id, end_user)
             left = await repository.stop_batch_items(tx, job.account_id, end_user)
@@ -133,8 +135,8 @@ class Erasures:
     async def _erase_runs(self, tx: Transaction, job: Erasure, end_user: str) -> bool:
         if not (runs := await repository.lock_runs(tx, job.account_id, end_user, most=_RUNS_AT_ONCE)):
             return False
+        await delete_contents(tx, runs)
         for run in runs:
-            await delete_contents(tx, run)
             await self.events.erase(run)
         await repository.name_by_hash(tx, job.account_id, runs, await hash_of(tx, job.account_id, end_user))
         await repository.count_erased(tx, job.id, runs_=len(runs))

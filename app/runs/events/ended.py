@@ -46,7 +46,6 @@ class EndedRun:
     def of_record(
         cls, run: RunRecord, final: GraphFinal, *, charged: ChargedUsage | None, trace_id: str | None
     ) -> "EndedRun":
-        """A run that no process executes."""
         return cls(
             *(run.graph_id, run.model, run.attempt, final, queue_wait_of(run)),
             duration=None,

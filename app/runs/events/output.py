@@ -56,7 +56,6 @@ class RunOutput:
         self.report = self.plan.reported
 
     async def publish(self, event: events.AiEvent) -> int | None:
-        """See the port."""
         match event:
             case events.UsageReport(fact=fact):
                 if self.trace is not None:

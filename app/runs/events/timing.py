@@ -15,7 +15,6 @@ class TimedEvents:
     timer: AttemptTimer
 
     async def publish(self, event: AiEvent) -> int | None:
-        """See the port."""
         position = await self.sink.publish(event)
         self.timer.published(event)
         return position

@@ -40,7 +40,6 @@ def traced_record(run: RunRecord, context: RunTraceContext) -> TracedRun:
 
 
 def run_result(final: GraphFinal) -> RunResult:
-    """How a run ended."""
     return RunResult(
         status=final.status,
         finish_reason=final.finish_reason,

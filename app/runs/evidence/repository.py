@@ -56,6 +56,5 @@ async def find_evidence(reader: Reader, key: RunKey, *, after: int, limit: int) 
     return [EvidenceRecord(row.position, row.at, row.type, row.content) for row in rows]
 
 
-async def delete_evidence(tx: Transaction, key: RunKey) -> None:
-    """Delete the evidence of a run."""
-    await tx.execute(delete(run_evidence).where(tuple_(*_OF_RUN) == tuple(key)))
+async def delete_evidence(tx: Transaction, keys: Sequence[RunKey]) -> None:
+    await tx.execute(delete(run_evidence).where(tuple_(*_OF_RUN).in_(keys)))

@@ -30,5 +30,4 @@ async def store_feedback(tx: Transaction, key: RunKey, rating: Rating, note: str
 
 
 def feedback_of(stored: dict[str, Any] | None) -> Feedback | None:
-    """Read the column."""
     return _STORED.validate_python(stored)

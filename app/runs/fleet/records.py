@@ -42,7 +42,6 @@ class FleetWorker:
 
     @property
     def places_free(self) -> int:
-        """How many further runs it can execute."""
         return max(0, self.places - self.running) if self.state == "alive" else 0
 
 
@@ -109,12 +108,10 @@ class FleetSnapshot:
 
     @property
     def places(self) -> int:
-        """The places of the workers that take runs."""
         return sum(worker.places for worker in self.workers if worker.state == "alive")
 
     @property
     def places_free(self) -> int:
-        """How many further runs they can execute."""
         return sum(worker.places_free for worker in self.workers)
 
     @property

@@ -30,7 +30,6 @@ class Fleet:
             )
 
     async def attempts(self, run: RunKey) -> list[ExecutedAttempt]:
-        """Where a run was executed; raises `RunNotFound`."""
         async with self.database.snapshot() as reader:
             if found := await executed_attempts(reader, run):
                 return found

@@ -26,7 +26,6 @@ class IntakeReadiness:
     _is_closed: bool = field(default=False, init=False)
 
     def close(self) -> None:
-        """Accept no more runs."""
         self._is_closed = True
 
     def require_open(self) -> None:

@@ -16,7 +16,6 @@ def session_of(run_id: str) -> str:
 def begin_session(
     request: GraphRunRequest, api_key_id: ApiKeyId, deployment_id: str
 ) -> tuple[GraphRunRequest, MessageOrigin]:
-    """The request of a deployment, which has the id of its run, as the first one of a session of its own."""
     settings = SessionSettings(
         graph_id=request.graph_id,
         api_key_id=api_key_id,

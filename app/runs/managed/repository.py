@@ -49,7 +49,6 @@ async def chosen_sessions(
 
 
 async def turns_in(reader: Reader, account_id: AccountId, state_keys: Collection[str]) -> list[SessionTurn]:
-    """The runs of these sessions of an account, in the order of their turns."""
     known = {**runs.c, "is_asking": _IS_ASKING.label("is_asking"), "messages": _MESSAGES.label("messages")}
     columns = [known[each.name] for each in fields(SessionTurn)]
     statement = (

@@ -1,7 +1,7 @@
 """ManagedSessions: creates and changes sessions of Managed Agents, and passes messages to their runs."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ from app.conversations.repository import (
 from app.errors import Conflict, PaymentRequired, Unavailable
 from app.executors.inbox import RunEnded
 from app.graphs.catalog import GraphCatalog
-from app.ids import RunId, RunKey, new_uuid
+from app.ids import AccountId, RunId, new_uuid
 from app.platform.db import Database, Reader
 from app.requests.messages import ContentPart, Message
 from app.requests.principal import GraphNotAllowed, Principal
@@ -33,7 +33,7 @@ from app.runs.managed.records import PREFIX, ManagedSession, SessionFilter, Sess
 from app.runs.managed.repository import chosen_sessions, turns_in
 from app.runs.managed.turns import NewTurns
 from app.runs.records import UNFINISHED, RunRecord
-from app.runs.requests.posted import Posting
+from app.runs.requests.posted import BegunSession, MessageOrigin, Posting
 from app.runs.service import RunService
 
 _SMALLEST_USD: Final = Decimal("1e-10")
@@ -82,7 +82,7 @@ class ManagedSessions:
     async def create(
         self, caller: Principal, settings: SessionSettings, *, title: str | None
     ) -> ManagedSession:
-        """Create a session; raises `GraphNotAllowed`, `GraphNotFound`."""
+        """Create a session without a run; raises `GraphNotAllowed`, `GraphNotFound`."""
         if not caller.terms.allows_graph(settings.graph_id):
             raise GraphNotAllowed
         self.graphs.get(settings.graph_id)
@@ -95,6 +95,25 @@ class ManagedSessions:
         async with self.database.transaction() as tx:
             inserted = await insert_conversation(tx, new)
         return ManagedSession(inserted or new, settings)
+
+    async def start(
+        self,
+        caller: Principal,
+        settings: SessionSettings,
+        content: str | list[ContentPart],
+        *,
+        title: str | None,
+        **posting: Unpack[Posting],
+    ) -> str:
+        """Create a session with its first run and return its id; raises what `RunService.start` raises.
+
+        There is no session without that run, whatever it is refused for.
+        """
+        session_id = f"{PREFIX}{new_uuid().hex}"
+        request = _request_of(settings, session_id, content, left_usd=settings.budget_usd)
+        begun = BegunSession(settings.stored(), title=title)
+        await self.runs.start(caller, request, origin=MessageOrigin(begins=begun), **posting)
+        return session_id
 
     async def get(self, caller: Principal, session_id: str) -> ManagedSession:
         """A session; raises `ConversationNotFound`, and `ScopeMissing` if the caller may not read it."""
@@ -172,11 +191,11 @@ class ManagedSessions:
             found = await turns_in(reader, account_id, [session.id])
         return [each for each in found if each.turn > turn]
 
-    async def question(self, run: RunKey) -> str:
-        """How the message begins that has started a run; empty once it is deleted."""
+    async def questions(self, account_id: AccountId, run_ids: Sequence[RunId]) -> dict[str, str]:
+        """How the messages begin that have started these runs, by run; none of those that are deleted."""
         async with self.database.read() as reader:
-            found = await find_turns(reader, run.account_id, [run.run_id])
-        return found[0].question if found else ""
+            found = await find_turns(reader, account_id, run_ids)
+        return {each.key.run_id: each.question for each in found}
 
     async def active_run(self, caller: Principal, session: ManagedSession) -> RunRecord | None:
         """The run of a session that has not ended; raises `ScopeMissing` if the caller may not read it."""
@@ -199,7 +218,7 @@ class ManagedSessions:
     async def _start(
         self, caller: Principal, session: ManagedSession, content: str | list[ContentPart], posting: Posting
     ) -> SaidMessage:
-        settings, left = session.settings, session.left_usd
+        left = session.left_usd
         if left is not None:
             settled = await self.settled(caller, session.id)
             since, left = settled.unsettled_since, settled.left_usd or Decimal(0)
@@ -209,19 +228,25 @@ class ManagedSessions:
             left = left.quantize(_SMALLEST_USD, rounding=ROUND_DOWN)
             if left <= 0:
                 raise SessionBudgetReached
-        request = GraphRunRequest.of(
-            graph_id=settings.graph_id,
-            messages=[Message.of(role="user", content=content)],
-            state_key=session.id,
-            on_conflict="reject",
-            model=settings.model,
-            client_tools=settings.tools,
-            metadata=dict(settings.metadata) or None,
-            limits=RunLimits() if left is None else RunLimits.of(max_budget_usd=left, cover_calls=True),
-        )
+        request = _request_of(session.settings, session.id, content, left_usd=left)
         record = await self.runs.start(caller, request, **posting)
         self.turns.notice(caller.account_id, session.id)
         return SaidMessage(record.key.run_id)
+
+
+def _request_of(
+    settings: SessionSettings, session_id: str, content: str | list[ContentPart], *, left_usd: Decimal | None
+) -> GraphRunRequest:
+    return GraphRunRequest.of(
+        graph_id=settings.graph_id,
+        messages=[Message.of(role="user", content=content)],
+        state_key=session_id,
+        on_conflict="reject",
+        model=settings.model,
+        client_tools=settings.tools,
+        metadata=dict(settings.metadata) or None,
+        limits=RunLimits() if left_usd is None else RunLimits.of(max_budget_usd=left_usd, cover_calls=True),
+    )
 
 
 def _settings(conversation: Conversation) -> SessionSettings:

@@ -16,6 +16,16 @@ from app.runs.records import RunRecord
 _GIVEN = "unnest(CAST(:accounts AS uuid[]), CAST(:ids AS text[])) AS given (account_id, run_id)"
 
 
+def _locking(runs: str, having: str = "true") -> str:
+    """A condition: that a row is of these runs. Locks those rows in the order in which they are recorded."""
+    return f"""
+    (account_id, run_id, process_id) IN (
+        SELECT account_id, run_id, run_readers.process_id
+          FROM run_readers JOIN {runs} USING (account_id, run_id) WHERE {having}
+         ORDER BY account_id, run_id, run_readers.process_id FOR UPDATE OF run_readers)
+    """  # noqa: S608 - constants
+
+
 async def record_readers(tx: Transaction, process_id: UUID, runs: Collection[RunKey]) -> None:
     """A process has readers of these runs now."""
     await tx.execute(_RECORD, {**_keys(runs), "process_id": process_id})
@@ -47,12 +57,10 @@ async def forget_readers_of_ended_runs(tx: Transaction) -> None:
 
 
 async def unexecuted_runs_with_readers(reader: Reader) -> list[RunKey]:
-    """The runs in no process that have, or had, readers."""
     return [RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in await reader.execute(_QUEUED)]
 
 
 async def readers_of(reader: Reader, runs: Collection[RunKey]) -> dict[RunKey, ReadersOfRun]:
-    """The readers of these runs."""
     seen: dict[RunKey, set[tuple[UUID, datetime]]] = defaultdict(set)
     ended: set[RunKey] = set()
     for row in await reader.execute(_READERS, _keys(runs)):
@@ -78,13 +86,8 @@ _RECORD = text(
     ON CONFLICT (account_id, run_id, process_id) DO UPDATE SET seen_at = EXCLUDED.seen_at
     """  # noqa: S608 - no value is part of the statement
 )
-_LEAVE = text(
-    f"""
-    UPDATE run_readers SET seen_at = 'epoch' FROM {_GIVEN}
-     WHERE run_readers.account_id = given.account_id AND run_readers.run_id = given.run_id
-       AND process_id = :process_id
-    """  # noqa: S608 - as above
-)
+_OWN = _locking(_GIVEN, "process_id = :process_id")
+_LEAVE = text(f"UPDATE run_readers SET seen_at = 'epoch' WHERE {_OWN}")  # noqa: S608 - as above
 _LEFT_BEFORE = text(
     """
     SELECT account_id, run_id FROM runs JOIN run_readers USING (account_id, run_id)
@@ -94,19 +97,8 @@ _LEFT_BEFORE = text(
     HAVING bool_and(seen_at = 'epoch' OR run_readers.process_id = :process_id)
     """
 )
-_FORGET = text(
-    f"""
-    DELETE FROM run_readers USING {_GIVEN}
-     WHERE run_readers.account_id = given.account_id AND run_readers.run_id = given.run_id
-    """  # noqa: S608 - as above
-)
-_FORGET_ENDED = text(
-    """
-    DELETE FROM run_readers USING runs
-     WHERE run_readers.account_id = runs.account_id AND run_readers.run_id = runs.run_id
-       AND ended_at IS NOT NULL
-    """
-)
+_FORGET = text(f"DELETE FROM run_readers WHERE {_locking(_GIVEN)}")  # noqa: S608 - as above
+_FORGET_ENDED = text(f"DELETE FROM run_readers WHERE {_locking('runs', 'ended_at IS NOT NULL')}")  # noqa: S608
 _QUEUED = text(
     """
     SELECT DISTINCT account_id, run_id FROM run_readers JOIN runs USING (account_id, run_id)

@@ -137,7 +137,9 @@ class RunReaders:
                 if reading:
                     await repository.record_readers(tx, self._process_id, reading)
                 found = await repository.readers_of(tx, watched)
-                if ended := [run for run, readers in found.items() if readers.has_ended]:
+            if ended := [run for run, readers in found.items() if readers.has_ended]:
+                # By itself: it locks rows of other processes, and they lock those recorded here.
+                async with self._database.write() as tx:
                     await repository.forget_readers(tx, ended)
         except Exception:
             # Readers could not renew either: what has been observed until now shows nothing.

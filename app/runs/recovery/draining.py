@@ -33,7 +33,9 @@ class RunDrain:
     heartbeat: Heartbeat
     handover: RunHandover
     parking: RunParking
+    stop_s: float = STOP_S
     _is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hurry(self) -> None:
         """Wait no longer for runs to end, also in a `drain` that is under way."""
@@ -42,8 +44,11 @@ class RunDrain:
     async def drain(self, *, within_s: float) -> None:
         """Accept and start no more runs, and wait for the running ones; returns when none is active.
 
-        Those that have not ended `within_s` are handed over or stopped.
+        Those that have not ended `within_s` are handed over or stopped. What that has not stopped is not
+        waited for again.
         """
+        if self._is_over.is_set():
+            return
         self.intake.close()
         self.parking.hurry()
         if not self.dispatcher.is_draining:
@@ -52,9 +57,10 @@ class RunDrain:
         ended = await first_of(self.supervisor.wait_idle(within_s=within_s), self._is_urgent.wait())
         if ended is not None and ended.index == 0 and ended.result:
             return
-        await self.handover.hand_over(within_s=STOP_S)
+        await self.handover.hand_over(within_s=self.stop_s)
         self.supervisor.stop()
-        await self.supervisor.wait_idle(within_s=STOP_S)
+        await self.supervisor.wait_idle(within_s=self.stop_s)
+        self._is_over.set()
 
     async def _announce(self) -> None:
         """Let the others know at once: the limits of accounts depend on the places of all."""

@@ -25,7 +25,6 @@ class RunParking:
     _is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def watch(self) -> None:
-        """Park runs until cancelled."""
         await forever(self._step, min(_EVERY_S, self.after_s), name="parking")
 
     def hurry(self) -> None:

@@ -31,7 +31,6 @@ class ProcessPeers:
         channel.serve({_KIND: self._answer}, urgent=True)
 
     async def may_be_alive(self, process_id: UUID) -> bool:
-        """See the protocol."""
         try:
             answer = await self._channel.request(process_id, _KIND, {}, timeout_s=_ANSWER_S)
         except (ProcessGone, TimeoutError):

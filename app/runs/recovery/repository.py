@@ -34,7 +34,6 @@ async def delete_worker(tx: Transaction, process_id: UUID) -> None:
 
 
 async def live_workers(reader: Reader) -> Workers:
-    """The workers whose heartbeat counts."""
     row = (await reader.execute(_LIVE_WORKERS)).one()
     return Workers(row.with_free_places, row.first)
 
@@ -69,7 +68,6 @@ async def database_time(tx: Transaction) -> datetime:
 
 
 async def running_attempts(tx: Transaction, process_id: UUID) -> dict[RunKey, int]:
-    """The running runs of a process, and their attempts."""
     statement = sa.select(runs.c.account_id, runs.c.run_id, runs.c.attempt).where(
         runs.c.process_id == process_id, runs.c.status == "running"
     )

@@ -81,6 +81,11 @@ class RequestCodec:
         """Only its messages: other fields may be those of a later release."""
         return await self._offload.run(partial(_decode_messages, text), size=len(text))
 
+    async def has_schema(self, text: str) -> bool:
+        """Whether the answer has to match a schema."""
+        request = await self._offload.run(partial(from_json, text), size=len(text))
+        return request.get("responseFormat") is not None
+
     async def decode(self, text: str) -> GraphRunRequest:
         """The request that was encoded, with what files it has there."""
         return await self._offload.run(partial(_decode, text), size=len(text))

@@ -27,7 +27,8 @@ class BegunSession(NamedTuple):
 
     managed: Mapping[str, Any]
     """What its later runs have."""
-    deployment_id: str
+    deployment_id: str | None = None
+    title: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,6 @@ class SchemaPreparation:
             return await self.offload.run(partial(model_schema, document), size=len(document.text))
 
     async def usable(self, tools: Sequence[ClientTool], *, account_id: AccountId) -> RunSchemas:
-        """Those of the tools whose schemas can be used."""
         found: dict[str, ClientToolSchema] = {}
         for tool in tools:
             with suppress(SchemaUnusable):

@@ -90,7 +90,6 @@ class StatelessChats:
     async def start_new(
         self, caller: Principal, message: ChatMessage, **posting: Unpack[Posting]
     ) -> RunRecord:
-        """Start a run of its own; raises the errors of `ChatRuns.start_as`."""
         record, _ = await self.chats.start_as(caller, message, str(new_uuid()), **posting)
         return record
 
@@ -155,5 +154,4 @@ def first_run(account_id: AccountId, state_key: str) -> RunId:
 
 
 def chat_of(record: RunRecord) -> Chat:
-    """The chat of a run."""
     return Chat(record.graph_id, record.state_key or "")

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from uuid import uuid5
 
 import structlog
 from anyio.abc import TaskGroup
@@ -17,7 +16,7 @@ from app.requests.principal import Principal
 from app.requests.run_request import GraphRunRequest, RunLimits
 from app.runs.conversations.titles import title_in, title_of
 from app.runs.deletion.repository import delete_contents, lock_ended_run
-from app.runs.records import RunRecord
+from app.runs.records import RunRecord, titling_run
 from app.runs.requests.posted import PostedRun
 from app.runs.service import RunService
 
@@ -78,9 +77,9 @@ class Titles:
         )
 
     def _request(self, posted: PostedRun, question: str) -> GraphRunRequest:
-        run, labels = posted.run, labels_in(posted.request)
+        labels = labels_in(posted.request)
         return GraphRunRequest.of(
-            run_id=str(uuid5(run.account_id, f"title of {run.run_id}")),
+            run_id=titling_run(posted.run).run_id,
             graph_id=GRAPH,
             messages=[
                 Message.of(role="system", content=_PROMPT),
@@ -118,7 +117,7 @@ class Titles:
             if title is not None:
                 await replace_title(tx, run.account_id, untitled.state_key, old=untitled.cut, new=title)
             if await lock_ended_run(tx, run):
-                await delete_contents(tx, run)
+                await delete_contents(tx, [run])
 
 
 def with_purpose(tags: dict[str, str] | None) -> dict[str, Any]:

@@ -20,7 +20,6 @@ class RunWaits:
     attempt: int
 
     async def open(self, call: StoredCall) -> None:
-        """See the port."""
         async with self.database.write() as tx:
             if not await repository.insert_call(tx, self.run, call, attempt=self.attempt):
                 raise WriterFenced
@@ -28,7 +27,6 @@ class RunWaits:
     async def resolve(
         self, call_id: str, resolved_by: ResolvedBy, answer: object = None
     ) -> tuple[ResolvedBy, Any] | None:
-        """See the port."""
         async with self.database.transaction() as tx:
             if not await repository.lock_execution(tx, self.run, attempt=self.attempt):
                 raise WriterFenced
@@ -38,7 +36,6 @@ class RunWaits:
         return None if found is None or found.resolved_by is None else (found.resolved_by, found.answer)
 
     async def resume(self) -> None:
-        """See the port."""
         async with self.database.write() as tx:
             if not await repository.begin_parked(tx, self.run, attempt=self.attempt):
                 raise WriterFenced

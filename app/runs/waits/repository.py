@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Text, and_, bindparam, cast, delete, select, text
+from sqlalchemy import Text, bindparam, cast, delete, select, text, tuple_
 
 from app.events import MeterReport, ResolvedBy
 from app.executors.waiting.port import StoredCall
@@ -53,14 +53,12 @@ async def grant_calls(tx: Transaction, key: RunKey, tool_id: str) -> None:
 
 
 async def find_call(reader: Reader, key: RunKey, call_id: str) -> StoredCall | None:
-    """The call of the run with this id."""
     found = await reader.execute(_CALLS.where(run_waits.c.call_id == call_id), key._asdict())
     row = found.one_or_none()
     return None if row is None else StoredCall(**row._asdict())
 
 
 async def calls_of(reader: Reader, key: RunKey) -> list[StoredCall]:
-    """All calls of a run."""
     rows = await reader.execute(_CALLS.order_by(run_waits.c.requested_at), key._asdict())
     return [StoredCall(**row._asdict()) for row in rows]
 
@@ -121,10 +119,9 @@ async def expire_calls(tx: Transaction, key: RunKey) -> None:
     await tx.execute(_EXPIRE, key._asdict())
 
 
-async def delete_calls(tx: Transaction, key: RunKey) -> None:
-    """Delete the calls of a run that has ended: they quote its contents."""
-    is_run = and_(run_waits.c.account_id == key.account_id, run_waits.c.run_id == key.run_id)
-    await tx.execute(delete(run_waits).where(is_run))
+async def delete_calls(tx: Transaction, keys: Sequence[RunKey]) -> None:
+    """Delete the calls of runs that have ended: they quote their contents."""
+    await tx.execute(delete(run_waits).where(tuple_(run_waits.c.account_id, run_waits.c.run_id).in_(keys)))
 
 
 _CALLS = select(

@@ -17,7 +17,6 @@ from app.schedules.tables import schedule_runs, schedules
 async def newest_deployments(
     reader: Reader, account_id: AccountId, page: PageRequest, *, graph_id: str | None, has_archived: bool
 ) -> list[Schedule]:
-    """A page of an account's deployments, of those with this graph if one is given, newest first."""
     conditions: list[ColumnElement[bool]] = [schedules.c.deployment.is_not(None)]
     if graph_id is not None:
         conditions.append(schedules.c.graph_id == graph_id)

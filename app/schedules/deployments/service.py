@@ -42,7 +42,6 @@ class Deployments:
     schedules: ScheduleService
 
     async def create(self, caller: Principal, order: DeploymentOrder) -> Schedule:
-        """Create a deployment. Its sessions do not wait for each other."""
         now = await self.schedules.firing.read_time()
         terms = ScheduleTerms(order.timing, "allow", _CATCH_UP_S)
         deployment, name = Deployment(posted=order.posted, updated_at=now), f"{_PREFIX}{new_uuid().hex}"
@@ -50,7 +49,6 @@ class Deployments:
         return await self.schedules.create(caller, new)
 
     async def get(self, caller: Principal, deployment_id: str) -> tuple[Schedule, Deployment]:
-        """One deployment."""
         schedule = await self.schedules.get(caller, deployment_id)
         if schedule.deployment is None:
             raise ScheduleNotFound

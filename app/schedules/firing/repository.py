@@ -117,7 +117,6 @@ async def insert_due(
 
 
 async def find_due(reader: Reader, schedule: UUID, due_at: datetime) -> ScheduledRun | None:
-    """A due time of a schedule."""
     statement = select(*_DUE).where(_due.schedule == schedule, _due.due_at == due_at)
     row = (await reader.execute(statement)).mappings().one_or_none()
     return None if row is None else ScheduledRun(**row)

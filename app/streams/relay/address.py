@@ -121,6 +121,8 @@ class RelayAddress:
             if not service:
                 raise NotAnAddress("the name of the service is missing after the Sentinels")
         scheme = parts.scheme.removesuffix(_SENTINEL)
+        if scheme == "unix" and not path:
+            raise NotAnAddress("the path of the socket is missing")
         options: dict[str, Any] = {**parse_url(f"{scheme}://{user}{at}{path}?{parts.query}")}
         login = {
             name: options.pop(f"sentinel_{name}")

@@ -25,7 +25,6 @@ class Attachments:
             await relay.store(key, content[start : start + PIECE_BYTES], expires_s=EXPIRES_S)
 
     async def load(self, attachment_id: UUID, *, size: int) -> bytes | None:
-        """The content; None if the relay does not have all of it."""
         relay = self._relay.part(str(attachment_id)).connection
         pieces: list[bytes] = []
         for key, _ in _pieces(relay, attachment_id, size):
@@ -35,7 +34,6 @@ class Attachments:
         return b"".join(pieces)
 
     async def delete(self, attachment_id: UUID, *, size: int) -> None:
-        """Delete a content."""
         relay = self._relay.part(str(attachment_id)).connection
         await relay.delete([key for key, _ in _pieces(relay, attachment_id, size)])
 

@@ -41,7 +41,6 @@ class EventBatch:
         return self.first + max(len(self.lines), 1) - 1
 
     def encode(self) -> bytes:
-        """As `decode` reads it."""
         return b"\n".join((b"%s%d" % (_END if self.is_end else _OPEN, self.first), *self.lines))
 
     def encode_times(self) -> bytes:

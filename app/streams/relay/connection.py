@@ -48,7 +48,6 @@ class Outage:
         self._failing[part] = cause
 
     def succeeded(self, part: str) -> None:
-        """This part succeeds."""
         if self._failing.pop(part, None) is not None and not self._failing:
             self._log.worked()
 
@@ -81,7 +80,6 @@ class RelayConnection:
         self._outage.failed(f"{self.prefix}{part}", error)
 
     def succeeded(self, part: str) -> None:
-        """This part succeeds."""
         self._outage.succeeded(f"{self.prefix}{part}")
 
     async def append(self, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> list[Any]:
@@ -94,12 +92,10 @@ class RelayConnection:
         return await self._execute(READ, keys, arguments)
 
     async def publish(self, channel: str, message: bytes) -> int:
-        """Publish a message; returns how many connections received it."""
         receivers: int = await self._send(self.publishes, channel, message)
         return receivers
 
     async def store(self, key: str, value: bytes, *, expires_s: int) -> None:
-        """Store a value until it expires."""
         await self._send("SET", key, value, "EX", expires_s)
 
     async def load(self, key: str) -> bytes | None:
@@ -108,7 +104,6 @@ class RelayConnection:
         return None if value is None else bytes(value)
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Delete stored values."""
         await self._send("DEL", *keys)
 
     async def ping(self) -> None:
@@ -126,7 +121,6 @@ class RelayConnection:
         await self.delete([stream])
 
     async def aclose(self) -> None:
-        """Close all connections."""
         await self._redis.aclose()
 
     async def _execute(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> list[Any]:

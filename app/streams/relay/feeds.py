@@ -27,7 +27,6 @@ class RunFeeds:
         self._pause_s = 0.0
 
     def __len__(self) -> int:
-        """Count the runs that are followed."""
         return len(self._feeds)
 
     def find(self, run: RunKey) -> RunFeed:
@@ -54,7 +53,6 @@ class RunFeeds:
             self._remove(feed)
 
     def close_all(self) -> None:
-        """End all readers."""
         for run in list(self._feeds):
             self.close(run)
 

@@ -74,7 +74,6 @@ class RunFeed:
         self._notify()
 
     def on_message(self, payload: bytes) -> None:
-        """Keep what is new."""
         if (times := times_of_message(payload)) is not None:
             self._times = times
             return

@@ -26,7 +26,6 @@ class Relay:
     """A server, or parts of a cluster, shared by everything in this process that uses the relay."""
 
     def __init__(self, address: RelayAddress, nodes: Nodes, *, timeout_s: float, check_s: float) -> None:
-        """Use `open`."""
         self.check_s = check_s
         self.parts: list[RelayPart] = []
         self._address = address
@@ -69,7 +68,6 @@ class Relay:
         return None if self._outage.error is None else problem_of(self._outage.error)
 
     def part(self, name: str) -> RelayPart:
-        """What carries everything of this name."""
         return self.parts[part_of(name, len(self.parts))]
 
     async def ping(self) -> None:
@@ -82,7 +80,6 @@ class Relay:
             raise EventLogUnavailable(self.problem)
 
     async def aclose(self) -> None:
-        """Close the connections."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -24,9 +24,7 @@ class Subscriber(Protocol):
         """From now on every message is received; what was published before may have been missed."""
         ...
 
-    def on_message(self, payload: bytes) -> None:
-        """A message arrived."""
-        ...
+    def on_message(self, payload: bytes) -> None: ...
 
 
 class Subscriptions:

@@ -70,7 +70,6 @@ class WrittenRun:
 
     @property
     def end_marker(self) -> int:
-        """The position of the marker that ends the stream of a deleted run."""
         return self.buffer.last + 1
 
     @property

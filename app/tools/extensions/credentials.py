@@ -29,7 +29,6 @@ class CallCredentials:
         self.given: list[str] = []
 
     async def get(self, name: str) -> SecretStr:
-        """See `ToolContext.credential`."""
         if self._provider is None:
             raise ToolFailed(_NONE)
         find = partial(self._provider, self._context, tool_id=self._tool_id, name=name)
@@ -45,7 +44,6 @@ class CallCredentials:
         return SecretStr(found)
 
     def hidden_in(self, result: ToolResult) -> ToolResult:
-        """The result without the credentials that the call has got."""
         if not self.given:
             return result
         return ToolResult(

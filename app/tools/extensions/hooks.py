@@ -35,11 +35,9 @@ class RunHooks:
         return [name for name, _ in self._hooks]
 
     async def session_start(self, context: HookContext) -> None:
-        """See `Hooks`."""
         await self._call("session_start", lambda each: each.session_start(context), on_failure=None)
 
     async def session_end(self, context: HookContext, result: SessionResult) -> None:
-        """See `Hooks`."""
         await self._call("session_end", lambda each: each.session_end(context, result), on_failure=None)
 
     async def before_tool(self, context: HookContext, call: ToolCall) -> str | None:
@@ -51,7 +49,6 @@ class RunHooks:
         return next((answer for answer in answers if answer is not None), None)
 
     async def after_tool(self, context: HookContext, call: ToolCall, result: ToolResult) -> None:
-        """See `Hooks`."""
         await self._call(
             "after_tool",
             lambda each: each.after_tool(

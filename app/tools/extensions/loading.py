@@ -59,7 +59,6 @@ class Extensions:
         ]
 
     def credentials(self, context: HookContext, tool_id: str) -> CallCredentials:
-        """Those of a call of a tool."""
         return CallCredentials(self.provider, context, tool_id)
 
 

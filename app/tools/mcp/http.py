@@ -46,13 +46,11 @@ class CallDelivery:
     _taken: bool = False
 
     def record_failure(self, error: Exception) -> None:
-        """A request was not answered."""
         self.unavailable = True
         if isinstance(error, _NOT_SENT):
             self._record_refusal()
 
     def record_response(self, request: httpx2.Request, response: httpx2.Response) -> None:
-        """A request was answered."""
         if response.status_code == _NOT_FOUND and "mcp-session-id" in request.headers:
             self._record_refusal()
         self.unavailable = response.status_code in _UNAVAILABLE
@@ -88,7 +86,6 @@ class McpHttpClient(httpx2.AsyncClient):
     """
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """See httpx."""
         message = json.loads(await request.aread()) if request.method == "POST" else {}
         if request.method == "DELETE":
             # The end of the session: the run waits for it.
@@ -137,7 +134,6 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         self._reconnecting = asyncio.Lock()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """See httpx."""
         if request.method == "GET" and "last-event-id" not in request.headers:
             # The stream of messages that are not responses; we do not use it.
             return httpx2.Response(405, request=request)
@@ -156,7 +152,6 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """See httpx."""
         await self._inner.aclose()
 
 
@@ -171,7 +166,6 @@ class IdentityTransport(httpx2.AsyncBaseTransport):
         self._inner = inner
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """See httpx."""
         request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
         if not response.is_success:
@@ -181,7 +175,6 @@ class IdentityTransport(httpx2.AsyncBaseTransport):
         return response
 
     async def aclose(self) -> None:
-        """See httpx."""
         await self._inner.aclose()
 
 

@@ -82,7 +82,6 @@ class McpConnector:
         return connections
 
     def with_secrets(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Headers or an environment with their secrets."""
         return {
             name: SECRET.sub(lambda match: self.secrets[match[1]].get_secret_value(), value)
             for name, value in values.items()

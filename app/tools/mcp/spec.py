@@ -194,7 +194,6 @@ class StdioServer(_Spec):
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The program and its arguments."""
         return (*self.command, *self.args)
 
 
@@ -252,7 +251,6 @@ def check_names(servers: Mapping[str, AnyServer]) -> None:
 
 
 def configured_values(spec: AnyServer) -> dict[str, str]:
-    """The server's headers or environment."""
     return spec.env if isinstance(spec, StdioServer) else spec.headers
 
 

@@ -141,7 +141,6 @@ class _RemoteSchema:
     owner: str
 
     async def check(self, args: object) -> None:
-        """See `ArgumentSchema`."""
         await check_arguments(self.schemas, self.checked, args, owner=self.owner)
 
     async def matches(self, result: object) -> bool:

@@ -45,7 +45,6 @@ class SkillLibrary:
         return cls({folder.name: _read(folder) for folder in folders})
 
     def named(self, names: Iterable[str]) -> tuple[Skill, ...]:
-        """The skills with these names, all of which exist."""
         return tuple(self.skills[name] for name in names)
 
     def tools(self, names: tuple[str, ...]) -> tuple[Tool, ...]:

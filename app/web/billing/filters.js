@@ -42,7 +42,7 @@ export function Filters({ view, show, options, keyName }) {
       />
       <${Typed} label="End user" name="endUser" view=${view} show=${show} values=${options?.endUser} />
       <${Typed} label="Tag" name="tag" placeholder="team:search" view=${view} show=${show} />
-      ${options && options.account.length > 0 && html`<${Choice} label="Account" all="The key’s" name="account" view=${view} show=${show} values=${options.account} />`}
+      ${options && options.account.length > 0 && html`<${Typed} label="Account" placeholder="The key’s" name="account" view=${view} show=${show} values=${options.account} />`}
     </div>
   `;
 }
@@ -62,7 +62,7 @@ function Day({ label, name, view, show }) {
  * @param {object} props
  * @param {string} props.label
  * @param {string} props.all
- * @param {"model" | "graph" | "key" | "account" | "basis" | "origin" | "miss"} props.name
+ * @param {"model" | "graph" | "key" | "basis" | "origin" | "miss"} props.name
  * @param {View} props.view
  * @param {Show} props.show
  * @param {readonly string[]} [props.values]
@@ -87,7 +87,7 @@ export function Choice({ label, all, name, view, show, values = [], labelFor = (
  * A text that is used when it is complete, with those that were charged most as suggestions.
  * @param {object} props
  * @param {string} props.label
- * @param {"endUser" | "tag" | "runId"} props.name
+ * @param {"endUser" | "tag" | "account" | "runId"} props.name
  * @param {View} props.view
  * @param {Show} props.show
  * @param {string} [props.placeholder]

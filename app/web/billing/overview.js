@@ -62,6 +62,7 @@ function Period({ view, show, who, days }) {
   };
   const compared = { first: days.first - BASELINE_DAYS * DAY_MS, last: days.last };
 
+  const about = { days: { ...days, unit }, before, compared, isMonth: view.period === "month" };
   const sums = useRequests(
     [
       apiPath("/v1/usage", { ...filters, groupBy: unit, splitBy: split }),
@@ -72,8 +73,9 @@ function Period({ view, show, who, days }) {
       ofAll ? null : apiPath("/v1/balance", { account }),
       ofAll ? null : apiPath("/v1/budgets", { account }),
     ],
-    { days: { ...days, unit }, before, compared, isMonth: view.period === "month" },
+    about,
   );
+  const totals = totalsOf(sums.responses ?? sums.arrived, sums.responses ? sums.about : about);
   const names = useRequests(
     [
       apiPath("/v1/usage", { ...window, account, groupBy: "model" }),
@@ -91,16 +93,11 @@ function Period({ view, show, who, days }) {
   return html`
     <${Filters} view=${view} show=${show} options=${labels.options} keyName=${labels.keyName} />
     ${ofAll ? html`<p class="notice">The sums are of all accounts; choose one for its receipts.</p>` : html`<${Alarms} window=${window} account=${account} />`}
+    ${!sums.responses && !sums.problem && totals && html`<div>${totals}</div>`}
     ${loaded(sums, {
       what: "what was spent",
-      show: ([perMoment, perPart, earlier, perDay, balance, budgets], shown) => html`
-        <${Totals}
-          total=${perMoment.total}
-          earlier=${{ name: shown.before.name, total: earlier.total }}
-          passed=${shown.isMonth ? passedOfMonth(shown.days) : null}
-          balance=${balance}
-          budgets=${budgets?.items.filter(({ scope }) => scope === "account") ?? []}
-        />
+      show: ([perMoment, perPart, earlier, perDay, , budgets], shown) => html`
+        ${totals}
         <${Spend}
           ...${{ view, show, who, perMoment, perPart, earlier }}
           days=${shown.days}
@@ -127,6 +124,24 @@ function Period({ view, show, who, days }) {
         }
       `
     }
+  `;
+}
+
+/**
+ * The totals, if the responses that they are made of are there.
+ * @param {Partial<readonly [UsageReport, UsageReport, UsageReport, UsageReport, Schemas["BalanceResponse"] | null, Schemas["Page_BudgetResponse_"] | null]>} responses
+ * @param {{before: {name: string}, isMonth: boolean, days: Days}} shown
+ */
+function totalsOf([perMoment, , earlier, , balance, budgets], shown) {
+  if (!perMoment || !earlier || balance === undefined || budgets === undefined) return null;
+  return html`
+    <${Totals}
+      total=${perMoment.total}
+      earlier=${{ name: shown.before.name, total: earlier.total }}
+      passed=${shown.isMonth ? passedOfMonth(shown.days) : null}
+      balance=${balance}
+      budgets=${budgets?.items.filter(({ scope }) => scope === "account") ?? []}
+    />
   `;
 }
 

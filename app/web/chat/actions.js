@@ -43,25 +43,9 @@ export function actionsOn(conversation, { who, graphs, choices, attachments, err
     : null;
   /** @type {Actions["findResult"]} */
   const findResult = who.may("runs:audit") ? (turn, toolCallId) => resultOf(turn.runId, toolCallId) : null;
-  if (!who.may("runs:write"))
-    return {
-      nameOfAgent,
-      loadEvents,
-      findResult,
-      send: null,
-      retry: null,
-      stop: null,
-      decide: decideOn,
-      answer: null,
-      fork: null,
-      regenerate: null,
-      edit: null,
-      chooseBranch: null,
-      giveFeedback: null,
-      showsReceipts: who.may("receipts:read"),
-      forecasts: false,
-      remove: null,
-    };
+  const writes = who.may("runs:write");
+  /** @template T @param {T} action */
+  const ifWrites = (action) => (writes ? action : null);
   const send = async (/** @type {string} */ text, /** @type {Attached[]} */ attached) => {
     errors.clear();
     const isFirst = conversation.turns.length === 0;
@@ -102,18 +86,18 @@ export function actionsOn(conversation, { who, graphs, choices, attachments, err
     nameOfAgent,
     loadEvents,
     findResult,
-    send,
-    retry: (turn) => (turn.attachments?.length ? replace(turn, undefined) : send(turn.question ?? "", [])),
-    stop: () => conversation.stop().catch(errors.fail),
+    send: ifWrites(send),
+    retry: ifWrites((turn) => (turn.attachments?.length ? replace(turn, undefined) : send(turn.question ?? "", []))),
+    stop: ifWrites(() => conversation.stop().catch(errors.fail)),
     decide: decideOn,
-    answer: (turn, requestId, answers) => answer(turn.run.runId, requestId, answers),
-    fork: isOwnOnly(who) ? null : (turn) => fork(turn).catch(errors.fail),
-    regenerate: (turn) => void replace(turn, undefined),
-    edit: async (turn, text) => void (await replace(turn, text)),
-    chooseBranch: (branchId) => void attempt(() => conversation.chooseBranch(branchId)),
-    giveFeedback: (turn, rating, note) => attempt(() => conversation.giveFeedback(turn, rating, note)),
+    answer: ifWrites((turn, requestId, answers) => answer(turn.run.runId, requestId, answers)),
+    fork: isOwnOnly(who) ? null : ifWrites((turn) => fork(turn).catch(errors.fail)),
+    regenerate: ifWrites((turn) => void replace(turn, undefined)),
+    edit: ifWrites(async (turn, text) => void (await replace(turn, text))),
+    chooseBranch: ifWrites((branchId) => void attempt(() => conversation.chooseBranch(branchId))),
+    giveFeedback: ifWrites((turn, rating, note) => attempt(() => conversation.giveFeedback(turn, rating, note))),
     showsReceipts: who.may("receipts:read"),
-    forecasts: !isOwnOnly(who),
-    remove: () => remove().catch(errors.fail),
+    forecasts: writes && !isOwnOnly(who),
+    remove: ifWrites(() => remove().catch(errors.fail)),
   };
 }

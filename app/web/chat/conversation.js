@@ -12,6 +12,8 @@ import { total } from "./cost.js";
 import { apiProblem } from "./messages.js";
 
 const RECEIPTS_DELAY_MS = 1200;
+/** As many as the API gives: each further request waits for the one before. */
+const MESSAGES_AT_ONCE = 1000;
 
 /**
  * A user message and the run that answers it. `runId` is empty for messages that belong to no run.
@@ -350,9 +352,11 @@ export function newKey() {
  * @param {string} stateKey
  */
 async function readAllPages(stateKey) {
-  const found = await get(apiPath("/v1/sessions/{stateKey}", { stateKey }));
+  const pageAt = (/** @type {string | null} */ cursor) =>
+    get(apiPath("/v1/sessions/{stateKey}", { stateKey, limit: MESSAGES_AT_ONCE, cursor }));
+  const found = await pageAt(null);
   for (let cursor = found.nextCursor; cursor !== null;) {
-    const page = await get(apiPath("/v1/sessions/{stateKey}", { stateKey, cursor }));
+    const page = await pageAt(cursor);
     found.messages.push(...page.messages);
     cursor = page.nextCursor;
   }

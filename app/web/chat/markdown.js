@@ -39,8 +39,14 @@ const IMAGE = /^data:image\/(?:png|jpeg|gif|webp);base64,/i;
 const CLASS = /^(?:language-[\w+#.-]{1,30}|formula(?: formula-display)?)$/;
 /** Characters that reverse what follows them: a command would read differently from what it is. */
 const REVERSING = /[\u202a-\u202e\u2066-\u2069]/g;
+/** Also those that only move what is beside them, which texts from right to left need. */
+const MOVING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 const purify = DOMPurify(window);
+purify.addHook("uponSanitizeElement", (node) => {
+  // Also what was written as an entity.
+  if (node.nodeName === "#text") node.textContent = readable(node.textContent ?? "");
+});
 purify.addHook("afterSanitizeAttributes", (node) => {
   if (!CLASS.test(node.className)) node.removeAttribute("class");
   if (node.nodeName === "IMG" && !IMAGE.test(node.getAttribute("src") ?? "")) node.remove();
@@ -74,8 +80,7 @@ marked.use({
  */
 export function rendered(source) {
   if (source.length > MAX_BLOCK || marksIn(source) > MAX_MARKS) return null;
-  const text = readable(source);
-  return parsed(() => purify.sanitize(marked.parse(text, { async: false }), POLICY));
+  return parsed(() => purify.sanitize(marked.parse(source, { async: false }), POLICY));
 }
 
 /**
@@ -115,6 +120,15 @@ export function complete(block) {
  */
 export function readable(text) {
   return text.replace(REVERSING, "");
+}
+
+/**
+ * A value as JSON, in which no character hides or moves another one.
+ * @param {unknown} value
+ */
+export function readableJson(value) {
+  const hexOf = (/** @type {string} */ char) => char.charCodeAt(0).toString(16).padStart(4, "0");
+  return JSON.stringify(value, null, 2).replace(MOVING, (char) => `\\u${hexOf(char)}`);
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { Component, html, useLayoutEffect, useRef, useState } from "../html.js";
 import { t } from "../languages.js";
-import { MAX_TEXT, marksIn, complete, framed, readable, rendered, split } from "./markdown.js";
+import { MAX_TEXT, marksIn, complete, framed, readable, readableJson, rendered, split } from "./markdown.js";
 import { moreOf } from "./messages.js";
 
 const SHOWN_AT_ONCE = 20_000;
@@ -149,7 +149,7 @@ export function Plain({ text, whole = text, shown: first = SHOWN_AT_ONCE, mono =
  * @param {{value: unknown, label: string}} props
  */
 export function Value({ value, label }) {
-  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  const text = typeof value === "string" ? value : readableJson(value);
   return html`
     <div class="value" tabindex="0" role="group" aria-label=${label}><${Plain} text=${text} mono /></div>
   `;

@@ -5,7 +5,7 @@
 import { html, withValue } from "../html.js";
 import { t } from "../languages.js";
 import { Diff, changed, marked } from "./files/diff.js";
-import { readable } from "./markdown.js";
+import { readable, readableJson } from "./markdown.js";
 import { isObject } from "./messages.js";
 import { Value } from "./text.js";
 
@@ -31,7 +31,7 @@ export function Arguments({ args }) {
     <div class="value" tabindex="0" role="group" aria-label=${t("arguments")}>
       <p class="diff-path plain-mono">${readable(path)}</p>
       <${Diff} lines=${lines} />
-      ${Object.keys(others).length > 0 && html`<pre class="plain plain-mono">${readable(JSON.stringify(others, null, 2))}</pre>`}
+      ${Object.keys(others).length > 0 && html`<pre class="plain plain-mono">${readableJson(others)}</pre>`}
     </div>
   `;
 }
@@ -74,7 +74,9 @@ function fieldOf(before, shape = {}) {
     return { kind: "choice", choices: /** @type {string[]} */ (one.enum), hint };
   }
   if (given === "boolean" && typeof before !== "boolean") return { kind: "choice", choices: [true, false], hint };
-  if (given === "boolean" || given === "string") return { kind: given, hint, isLong: isLong(before) };
+  // In a field some characters move others.
+  const isPlain = typeof before !== "string" || readable(before) === before;
+  if (given === "boolean" || (given === "string" && isPlain)) return { kind: given, hint, isLong: isLong(before) };
   return { kind: given === "number" || given === "integer" ? "number" : "json", hint };
 }
 

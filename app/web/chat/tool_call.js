@@ -9,7 +9,7 @@
 import { ApiError } from "../api.js";
 import { Component, html, useState, withValue } from "../html.js";
 import { locale, t } from "../languages.js";
-import { readable } from "./markdown.js";
+import { readable, readableJson } from "./markdown.js";
 import { apiProblem, isObject, toolProblem, toolTitle } from "./messages.js";
 import { ModelResult } from "./model_result.js";
 import { Value } from "./text.js";
@@ -191,7 +191,7 @@ export function Consent({ name, permission, decide, findSchema }) {
               <button
                 type="button"
                 class="button button-plain"
-                onClick=${() => setText(JSON.stringify(fields ?? original, null, 2))}
+                onClick=${() => setText(readableJson(fields ?? original))}
               >
                 ${t("as-json")}
               </button>

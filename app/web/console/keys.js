@@ -12,18 +12,20 @@ import { badge, listed, Table, timeOf, usePages } from "../parts/table.js";
 
 const PAGE = 50;
 const HOUR_S = 3600;
-const SCOPES = /** @type {const} */ ([
-  ["runs:write", "start and stop runs"],
-  ["runs:read", "read runs and conversations"],
-  ["runs:approve", "decide about tool calls that wait"],
-  ["runs:audit", "read prompts and whole arguments as evidence"],
-  ["external:write", "call the model as it is, with Claude Code or another client"],
-  ["receipts:read", "read what was spent"],
-  ["metrics:read", "read the metrics of the server"],
-  ["budgets:write", "set budgets"],
-  ["keys:write", "create and revoke keys"],
-  ["admin", "all accounts and their credit: only for operators"],
-]);
+/** @type {Record<NonNullable<Schemas["KeyRequest"]["scopes"]>[number], string>} */
+const SCOPES = {
+  "runs:write": "start and stop runs",
+  "runs:read": "read runs and conversations",
+  "runs:approve": "decide about tool calls that wait",
+  "runs:share": "make links that show a conversation without signing in",
+  "runs:audit": "read prompts and whole arguments as evidence",
+  "external:write": "call the model as it is, with Claude Code or another client",
+  "receipts:read": "read what was spent",
+  "metrics:read": "read the metrics of the server",
+  "budgets:write": "set budgets",
+  "keys:write": "create and revoke keys",
+  admin: "all accounts and their credit: only for operators",
+};
 
 /** @typedef {Schemas["ApiKeyResponse"]} Key */
 /** @typedef {Schemas["ManagedKey"]} ManagedKey */
@@ -47,7 +49,7 @@ function ListedKeys() {
 
 /** @type {Column<Key>[]} */
 const COLUMNS = [
-  { label: "Name", show: ({ name }) => name ?? html`<span class="muted">none</span>` },
+  { label: "Name", show: ({ name }) => html`<span class=${name ? "wrapped" : "muted"}>${name ?? "none"}</span>` },
   { label: "Key", show: ({ prefix }) => html`<code>${prefix}…</code>` },
   { label: "State", show: (key) => stateOf(key) },
   { label: "Created", show: ({ createdAt }) => timeOf(createdAt) },
@@ -108,7 +110,7 @@ function restrictionsOf({ graphs, models, limits, labels }) {
 /** @param {{who: Session, account: string, done: () => void}} props */
 function Create({ who, account, done }) {
   // A key gives what it may itself, and `admin` gives anything.
-  const given = SCOPES.filter(([scope]) => who.may(scope) || who.may("admin"));
+  const given = Object.entries(SCOPES).filter(([scope]) => who.may(scope) || who.may("admin"));
   const fields = /** @type {Field[]} */ ([
     { name: "name", label: "Name", hint: "To tell it from others; receipts and the audit log show it." },
     {

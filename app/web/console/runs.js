@@ -148,7 +148,10 @@ function columnsFor(who, query, reload) {
 /** @param {Run} run */
 function labelsOf({ endUser, tags }) {
   const labels = [endUser, ...Object.entries(tags ?? {}).map(([name, value]) => `${name}:${value}`)].filter(Boolean);
-  return labels.length > 0 && html`<span class="wrapped">${labels.join(" · ")}</span>`;
+  return (
+    labels.length > 0 &&
+    html`<span class="wrapped">${labels.map((label, index) => html`${index > 0 && " · "}<bdi>${label}</bdi>`)}</span>`
+  );
 }
 
 /** @param {{href: string, runId: string}} props */

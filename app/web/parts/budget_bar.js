@@ -8,7 +8,7 @@ export const WINDOWS = { hour: "an hour", day: "a day", month: "a month", total:
 
 /** @param {{budget: Schemas["BudgetResponse"]}} props */
 export function BudgetBar({ budget }) {
-  const { usd, tokens, spentUsd, spentTokens } = budget;
+  const { id, value, usd, tokens, spentUsd, spentTokens } = budget;
   const [spent, limit] = usd === null ? [spentTokens, tokens ?? 0] : [Number(spentUsd), Number(usd)];
   const part = limit === 0 ? 100 : Math.min(100, (100 * spent) / limit);
   const state = part >= 100 ? "used-up" : part >= 80 ? "nearly" : "";
@@ -16,13 +16,13 @@ export function BudgetBar({ budget }) {
     usd === null
       ? `${compactCount(spentTokens)} of ${compactCount(tokens ?? 0)} tokens`
       : `${formatMoney(parseDollars(spentUsd))} of ${formatMoney(parseDollars(usd))}`;
-  const value = budget.value === null ? "" : ` (${budget.value})`;
-  const text = `${budget.id}${value}: ${amounts} ${WINDOWS[budget.window]}`;
+  const name = value === null ? id : `${id} (${value})`;
+  const text = `${amounts} ${WINDOWS[budget.window]}`;
   return html`
     <div
       class=${`gauge ${state}`}
       role="meter"
-      aria-label=${`Budget ${budget.id}`}
+      aria-label=${`Budget ${name}`}
       aria-valuemin="0"
       aria-valuemax="100"
       aria-valuenow=${Math.round(part)}
@@ -30,6 +30,6 @@ export function BudgetBar({ budget }) {
     >
       <div style=${{ width: `${part}%` }}></div>
     </div>
-    <p class="hint">${text}</p>
+    <p class="hint"><bdi>${name}</bdi>: ${text}</p>
   `;
 }

@@ -22,15 +22,16 @@ import { whenBack } from "./presence.js";
  */
 
 /**
- * `requested` identifies the paths of the responses.
+ * `requested` identifies the paths of the responses, and `of` those of the first ones while not all are there.
  * @template All
  * @template About
- * @typedef {{responses: All | null, about: About, problem: Error | null, loading: boolean, requested: string | null}} RequestState
+ * @typedef {{responses: All | null, about: About, problem: Error | null, loading: boolean, requested: string | null, first: {of: string, arrived: unknown[]}}} RequestState
  */
 
 /**
  * Request these paths, and again whenever one changes: `{responses, about, problem, loading, retry}`.
  * While new requests are pending the old responses stay, and so does their `about`. A path of null gives null.
+ * `arrived` has those of the first responses that are there, until all are.
  * With `everyMs` they are repeated while the page is visible, or notifies, and no dialog is open.
  * @template {Paths} const Requested
  * @template About
@@ -40,19 +41,27 @@ import { whenBack } from "./presence.js";
 export function useRequests(paths, about, everyMs = 0) {
   const [state, setState] = useState(
     /** @type {RequestState<Responses<Requested>, About>} */
-    ({ responses: null, about, problem: null, loading: true, requested: null }),
+    ({ responses: null, about, problem: null, loading: true, requested: null, first: { of: "", arrived: [] } }),
   );
   const [tries, setTries] = useState(0);
   const requested = JSON.stringify(paths);
   useEffect(() => {
     let isCurrent = true;
     let timer = 0;
-    setState((held) => ({ ...held, problem: null, loading: true }));
+    setState((held) => ({ ...held, problem: null, loading: true, first: { of: requested, arrived: [] } }));
+    const arrive = (/** @type {number} */ index, /** @type {unknown} */ response) => {
+      if (!isCurrent) return;
+      setState((held) => {
+        if (held.responses !== null) return held;
+        const arrived = Object.assign([...held.first.arrived], { [index]: response });
+        return { ...held, first: { of: requested, arrived } };
+      });
+    };
     // A dialog would go with what it is about: it may say that this was deleted.
     const isUnseen = () => document.hidden && !notifies();
     const isLeftAlone = () => everyMs > 0 && (isUnseen() || document.querySelector("dialog[open]") !== null);
     const request = async () => {
-      const found = isLeftAlone() ? {} : await outcomeOf(paths, about);
+      const found = isLeftAlone() ? {} : await outcomeOf(paths, about, arrive);
       if (!isCurrent) return;
       setState((held) => ({ ...held, ...(isLeftAlone() ? {} : found), loading: false, requested }));
       clearTimeout(timer);
@@ -67,7 +76,15 @@ export function useRequests(paths, about, everyMs = 0) {
     };
   }, [...paths, tries, everyMs]);
   // Until the effect has run, the shown responses belong to the previous paths.
-  return { ...state, loading: state.loading || state.requested !== requested, retry: () => setTries(tries + 1) };
+  const arrived = /** @type {Partial<Responses<Requested>>} */ (
+    /** @type {unknown} */ (state.first.of === requested ? state.first.arrived : [])
+  );
+  return {
+    ...state,
+    arrived,
+    loading: state.loading || state.requested !== requested,
+    retry: () => setTries(tries + 1),
+  };
 }
 
 /**
@@ -76,10 +93,11 @@ export function useRequests(paths, about, everyMs = 0) {
  * @template About
  * @param {Requested} paths
  * @param {About} about
+ * @param {(index: number, response: unknown) => void} arrive
  */
-async function outcomeOf(paths, about) {
+async function outcomeOf(paths, about, arrive) {
   try {
-    return { responses: await getAll(paths), about, problem: null };
+    return { responses: await getAll(paths, arrive), about, problem: null };
   } catch (error) {
     return { problem: /** @type {Error} */ (error) };
   }
@@ -88,9 +106,15 @@ async function outcomeOf(paths, about) {
 /**
  * @template {Paths} Requested
  * @param {Requested} paths
+ * @param {(index: number, response: unknown) => void} arrive
  */
-async function getAll(paths) {
-  const responses = await Promise.all(paths.map((path) => (path === null ? null : get(path))));
+async function getAll(paths, arrive) {
+  const request = async (/** @type {Requested[number]} */ path, /** @type {number} */ index) => {
+    const response = path === null ? null : await get(path);
+    arrive(index, response);
+    return response;
+  };
+  const responses = await Promise.all(paths.map(request));
   return /** @type {Responses<Requested>} */ (/** @type {unknown} */ (responses));
 }
 

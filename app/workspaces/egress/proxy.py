@@ -90,7 +90,6 @@ class EgressProxy:
     """The proxy of one run, from `listen` to `aclose`."""
 
     def __init__(self, egress: Egress, hosts: Collection[str], *, max_bytes: int) -> None:
-        """See `Egress.proxy`."""
         self._egress = egress
         self._metrics = egress.metrics or EgressMetrics()
         self._hosts = frozenset(hosts)
@@ -114,7 +113,6 @@ class EgressProxy:
             self._server.close()
 
     async def aclose(self) -> None:
-        """Close the socket and all connections."""
         self._closed = True
         if self._server is not None:
             self._server.close()

@@ -118,7 +118,7 @@ export class Connection {
 
   /** The same for a response that is a file. */
   async bytes(call: Call): Promise<Uint8Array> {
-    return this.#repeated(call, async (response) => new Uint8Array(await response.arrayBuffer()));
+    return this.#repeated(call, bytesOf);
   }
 
   async #repeated<T>(call: Call, read: (response: Response) => Promise<T>): Promise<T> {
@@ -191,13 +191,23 @@ async function jsonOf(response: Response): Promise<unknown> {
   return body === "" ? null : parsed(body, response);
 }
 
+/** No server of ours sends a file as a page: a proxy does. */
+async function bytesOf(response: Response): Promise<Uint8Array> {
+  if (response.headers.get("content-type")?.startsWith("text/html")) throw otherThan("a file", response);
+  return new Uint8Array(await response.arrayBuffer());
+}
+
+function otherThan(expected: string, response: Response, cause?: unknown): InvalidResponse {
+  const kind = response.headers.get("content-type") ?? "no type";
+  const message = `The response of ${response.url} is not ${expected} but ${kind}. Is it a Runtally server?`;
+  return new InvalidResponse(message, { cause });
+}
+
 function parsed(body: string, response: Response): unknown {
   try {
     return JSON.parse(body);
   } catch (error) {
-    const kind = response.headers.get("content-type") ?? "no type";
-    const message = `The response of ${response.url} is not JSON but ${kind}. Is it a Runtally server?`;
-    throw new InvalidResponse(message, { cause: error });
+    throw otherThan("JSON", response, error);
   }
 }
 

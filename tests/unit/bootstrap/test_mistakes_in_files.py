@@ -97,10 +97,7 @@ RUNTALLY_TOOLS=
 """
 
 
-CHECKS = {
-    claude_agent.PROVIDER: claude_agent.check_graph,
-    messages_api.PROVIDER: messages_api.check_graph,
-}
+CHECKS = {claude_agent.PROVIDER: claude_agent.check_graph, messages_api.PROVIDER: messages_api.check_graph}
 
 
 class Kind(NamedTuple):
@@ -123,19 +120,7 @@ ENV_FILE = Kind(".env", ENV, "The ")
 
 _KEY = re.compile(r"^(\s*(?:- )?)([a-z_]+)(:\s*)(.*)$")
 VALUES = (
-    "5",
-    "-1",
-    "x y",
-    "[1, {a: b}]",
-    "{a: [1]}",
-    "true",
-    "",
-    '"0"',
-    "2026-02-31",
-    "@x",
-    "*x",
-    "!x",
-    "a: b",
+    *("5", "-1", "x y", "[1, {a: b}]", "{a: [1]}", "true", "", '"0"', "2026-02-31", "@x", "*x", "!x", "a: b"),
 )
 """In place of a value, by turns; some are right in some places."""
 
@@ -260,14 +245,7 @@ def test_every_mistake_in_the_env_file_is_named_with_its_line(tmp_path: Path) ->
 
 
 WRONG = (
-    "hunter2 x",
-    "-1",
-    "1.5",
-    "99999999999999999999",
-    "[1",
-    '{"a": 1}',
-    "yes please",
-    "ftp://hunter2",
+    *("hunter2 x", "-1", "1.5", "99999999999999999999", "[1", '{"a": 1}', "yes please", "ftp://hunter2"),
     "\t@",
 )
 VARIABLES = {str(each.validation_alias) for each in Settings.model_fields.values()}

@@ -16,26 +16,9 @@ from app.cli.main import app
 from app.errors import AppError, Invalid, OperatorError
 
 PRINT_NO_FACTS = {
-    "api",
-    "approvals allow",
-    "approvals deny",
-    "batches results",
-    "batches run",
-    "chain export",
-    "chain keygen",
-    "chain public-keys",
-    "connect",
-    "demo",
-    "export focus",
-    "import",
-    "init",
-    "mcp import",
-    "mcp login",
-    "migrate",
-    "profile",
-    "serve",
-    "sql-role",
-    "worker",
+    *("api", "approvals allow", "approvals deny", "batches results", "batches run", "chain export"),
+    *("chain keygen", "chain public-keys", "connect", "demo", "export focus", "import", "init", "mcp import"),
+    *("mcp login", "migrate", "profile", "serve", "sql-role", "worker"),
 }
 """They print files, PEM, lines of JSON, a URL, or that something is done."""
 

@@ -64,10 +64,6 @@ def test_every_event_is_a_line_below_the_text_unless_it_repeats_one() -> None:
     )
 
     assert lines == [
-        "  Hm.",
-        "  It is",
-        '  │ ← {"usd": "4.50"}',
-        "  ? book needs consent",
-        '  [new] {"x": 1}',
+        *("  Hm.", "  It is", '  │ ← {"usd": "4.50"}', "  ? book needs consent", '  [new] {"x": 1}'),
         '  [assistant_final] {"content": "", "structuredOutput": {"usd": 1}}',
     ]

@@ -74,13 +74,7 @@ def test_every_call_has_a_result() -> None:
     )
 
     assert [message["role"] for message in messages] == [
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "assistant",
-        "user",
+        *("assistant", "user", "assistant", "user", "assistant", "assistant", "user"),
     ]
     assert [block.get("tool_use_id") for block in messages[1]["content"]] == ["t2", "t1", None]
     assert INTERRUPTED_CALL in str(messages[3])

@@ -10,15 +10,12 @@ from app.gateway.answer_usage import UNNAMED, MessageUsage, StreamFold, parse_me
 from app.simulator import wire
 from app.simulator.script import HttpError, Reply, Text, Thinking, ToolUse
 from app.usage.records import UNKNOWN_MODEL, ProviderCall, TokenUsage, estimated_tokens
+from tests.factories import not_none
 
 MODEL = "claude-haiku-5-5"
 CALL = ProviderCall(provider_request_id="req_1")
 REPLY = Reply(
-    [
-        Thinking("hm… let me see"),
-        Text("Grüße aus 東京 🗼 "),
-        ToolUse("clock", {"zone": "東京", "n": [1, 2]}),
-    ],
+    [Thinking("hm… let me see"), Text("Grüße aus 東京 🗼 "), ToolUse("clock", {"zone": "東京", "n": [1, 2]})],
     usage={"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 7},
     final_usage={"output_tokens": 99},
     message_id="msg_1",
@@ -46,17 +43,10 @@ def of(events: list[dict[str, Any]]) -> StreamFold:
 
 def summary(fold: StreamFold) -> tuple[Any, ...]:
     """Everything a fold knows at the end, but the time of day."""
-    message = fold.finish()
-    assert message is not None
+    message = not_none(fold.finish())
     names = (
-        "message_id",
-        "model",
-        "usage",
-        "complete",
-        "stop_reason",
-        "call",
-        "whole_blocks",
-        "output_estimated",
+        *("message_id", "model", "usage", "complete", "stop_reason"),
+        *("call", "whole_blocks", "output_estimated"),
     )
     return (*(getattr(message, name) for name in names), fold.received())
 
@@ -65,9 +55,7 @@ def ended(*events: dict[str, Any], usage: dict[str, Any] | None = None) -> Messa
     """The message of a stream that says these events after it began."""
     message = {"id": "msg_1", "model": MODEL, "usage": {"input_tokens": 10, "output_tokens": 1}}
     start = {"type": "message_start", "message": message if usage is None else {**message, "usage": usage}}
-    found = of([start, *events]).finish()
-    assert found is not None
-    return found
+    return not_none(of([start, *events]).finish())
 
 
 def delta(reason: str | None = "end_turn", **usage: Any) -> dict[str, Any]:
@@ -131,9 +119,8 @@ def test_byte_by_byte_the_news_come_with_the_byte_that_ends_the_line(*, ends: st
 @pytest.mark.parametrize("length", range(1, len(EVENTS) + 1))
 def test_a_stream_may_end_after_any_event(*, length: int, raw_json: bool) -> None:
     fold = folded(*(framed(event, ascii_only=not raw_json) for event in EVENTS[:length]))
-    message = fold.finish()
+    message = not_none(fold.finish())
 
-    assert message is not None
     deltas = [event["delta"] for event in EVENTS[:length] if event["type"] == "content_block_delta"]
     received = "".join(map(wire.output_of, deltas))
     complete = length > LAST_NUMBER
@@ -190,9 +177,8 @@ def test_what_follows_the_last_number_corrects_it_and_reopens_nothing() -> None:
     fold = of([*EVENTS[:-1]])
 
     assert fold.feed(wire.sse(delta(None, output_tokens=120)))
-    message = fold.finish()
+    message = not_none(fold.finish())
 
-    assert message is not None
     assert (message.usage.output_tokens, message.complete, message.stop_reason) == (120, True, "tool_use")
 
 
@@ -218,8 +204,7 @@ def test_an_error_event_leaves_the_message_partial(at: int) -> None:
 
     fold = folded(*map(wire.sse, EVENTS[:at]), failure)
 
-    message = fold.finish()
-    assert message is not None
+    message = not_none(fold.finish())
     assert message.complete == (at > LAST_NUMBER)
     assert summary(fold) == summary(of(EVENTS[:at]))
 
@@ -269,9 +254,8 @@ def test_a_message_without_a_model_gets_a_name_without_a_price() -> None:
         b'data: {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3}}}\n'
     )
 
-    message = fold.finish()
+    message = not_none(fold.finish())
 
-    assert message is not None
     assert (message.message_id, message.model, message.usage.input_tokens) == ("msg_1", UNKNOWN_MODEL, 3)
 
 
@@ -279,9 +263,8 @@ def test_a_message_without_an_id_goes_by_its_requests() -> None:
     start = b'data: {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 3}}}\n'
     nameless = StreamFold()
 
-    message = folded(start).finish()
+    message = not_none(folded(start).finish())
 
-    assert message is not None
     assert (message.message_id, message.usage.input_tokens) == ("req_1", 3)
     assert nameless.feed(start)
     assert nameless.message is not None
@@ -299,9 +282,8 @@ def test_data_in_several_lines_is_one_event_and_a_byte_order_mark_is_none_of_it(
 
 def test_an_event_is_what_its_data_says_whatever_its_name() -> None:
     misnamed = b"event: content_block_delta\ndata: " + json.dumps(delta(output_tokens=77)).encode() + b"\n\n"
-    message = folded(wire.sse(EVENTS[0]), misnamed).message
+    message = not_none(folded(wire.sse(EVENTS[0]), misnamed).message)
 
-    assert message is not None
     assert (message.complete, message.usage.output_tokens) == (True, 77)
 
 
@@ -316,11 +298,9 @@ def test_no_bytes_break_the_fold(chunks: list[bytes]) -> None:
 
 
 def test_a_body_that_was_not_streamed_is_complete() -> None:
-    message = parse_message(json.dumps(wire.message(REPLY, model=MODEL)).encode(), call=CALL)
+    message = not_none(parse_message(json.dumps(wire.message(REPLY, model=MODEL)).encode(), call=CALL))
 
-    assert message is not None
-    streamed = of(EVENTS).message
-    assert streamed is not None
+    streamed = not_none(of(EVENTS).message)
     assert (message.usage, message.model, message.message_id) == (streamed.usage, MODEL, "msg_1")
     assert (message.complete, message.stop_reason, message.whole_blocks) == (True, "tool_use", 3)
     assert (message.call.provider_request_id, message.output_estimated) == ("req_1", False)
@@ -330,18 +310,16 @@ def test_a_whole_body_is_served_by_a_fallback() -> None:
     iterations = [{"type": "fallback_message", "model": "claude-opus-5-5"}]
     body = {"id": "msg_1", "model": MODEL, "usage": {"iterations": iterations}}
 
-    message = parse_message(json.dumps(body).encode(), call=ProviderCall())
+    message = not_none(parse_message(json.dumps(body).encode(), call=ProviderCall()))
 
-    assert message is not None
     assert (message.model, message.whole_blocks) == ("claude-opus-5-5", 0)
 
 
 def test_a_whole_body_is_billed_as_far_as_it_is_understood() -> None:
     body = b'{"usage": {"input_tokens": 3, "output_tokens": "x", "cache_creation": 1}, "content": 5}'
 
-    message = parse_message(body, call=CALL)
+    message = not_none(parse_message(body, call=CALL))
 
-    assert message is not None
     assert (message.message_id, message.model, message.usage) == (
         "req_1",
         UNKNOWN_MODEL,

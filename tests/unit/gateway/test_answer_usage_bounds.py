@@ -13,6 +13,7 @@ from app.gateway.answers.received import KEPT_BYTES
 from app.simulator import wire
 from app.simulator.script import HttpError
 from app.usage.records import TokenUsage
+from tests.factories import not_none
 from tests.unit.gateway.test_answer_usage import EVENTS, MODEL, of
 
 
@@ -37,8 +38,7 @@ def test_an_answer_without_an_end_takes_bounded_memory_and_is_billed_as_far_as_r
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    message = fold.finish()
-    assert message is not None
+    message = not_none(fold.finish())
     assert (message.message_id, message.complete) == ("msg_1", False)
     assert peak < most
     # What is not kept is counted like what is; of an event in lines, the first one is the event.
@@ -69,9 +69,8 @@ def test_the_numbers_after_an_event_of_any_size_count(size: int, lines: int) -> 
 def test_a_beginning_that_is_too_long_is_not_known() -> None:
     fold = of(EVENTS[:1])
     fold.feed(b"event: message_delta\ndata: " + b"x" * 2 * EVENT_BYTES + b"\n\n")
-    message = fold.finish()
+    message = not_none(fold.finish())
 
-    assert message is not None
     assert message.unreadable == ("output_tokens",)
 
 
@@ -105,9 +104,8 @@ def test_what_was_received_is_known_at_once_when_an_answer_is_cut_off() -> None:
     for _ in range(500):
         fold.feed(delta * 100)
     cut = time.thread_time()
-    message = fold.finish()
+    message = not_none(fold.finish())
 
-    assert message is not None
     assert message.usage.output_tokens == 12_500
     assert time.thread_time() - cut < (cut - read) / 4
 
@@ -157,6 +155,4 @@ def test_an_error_instead_of_a_message_is_told_apart_from_one_within() -> None:
 
 
 def ended_as(message: dict[str, Any]) -> MessageUsage:
-    found = of([{"type": "message_start", "message": message}]).finish()
-    assert found is not None
-    return found
+    return not_none(of([{"type": "message_start", "message": message}]).finish())

@@ -10,6 +10,7 @@ from app.simulator import wire
 from app.simulator.script import HttpError
 from app.usage.provider import MOST_BYTES, OVERSIZED
 from app.usage.records import TokenUsage
+from tests.factories import not_none
 from tests.unit.gateway.test_answer_usage import CALL, EVENTS, MODEL, delta, of, text
 
 
@@ -29,8 +30,7 @@ def test_usage_that_was_never_reported_is_estimated_and_named() -> None:
         assert (message.unreadable, message.note, message.output_estimated) == (
             *(("input_tokens", "output_tokens"), UNCOUNTED, True),
         )
-    ended_early = cut.finish()
-    assert ended_early is not None
+    ended_early = not_none(cut.finish())
     assert (ended_early.usage.input_tokens, ended_early.unreadable) == (321, ("input_tokens",))
 
 
@@ -45,8 +45,7 @@ def test_a_count_that_is_no_number_is_named_and_not_replaced(lots: Any) -> None:
 
 
 def of_one(events: list[dict[str, Any]]) -> tuple[int, int, str | None]:
-    found = of(events).finish()
-    assert found is not None
+    found = not_none(of(events).finish())
     return found.usage.input_tokens, found.usage.output_tokens, found.note
 
 
@@ -95,9 +94,8 @@ def test_what_is_no_utf_8_does_not_hide_the_numbers_beside_it() -> None:
 def test_numbers_that_cannot_be_read_are_named(event: str) -> None:
     fold = of(EVENTS[:1])
     fold.feed(f"{event}data: {{broken\n\n".encode())
-    message = fold.finish()
+    message = not_none(fold.finish())
 
-    assert message is not None
     assert message.unreadable == (() if "content" in event else ("output_tokens",))
 
 

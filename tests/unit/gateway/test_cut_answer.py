@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from app.gateway.cut_answer import BROKEN_OFF, CutAnswer, parse_cut_answer
 from app.gateway.estimate import CallSize
 from app.usage.records import ProviderCall, TokenUsage
+from tests.factories import not_none
 
 MODEL = "claude-haiku-5-5"
 CALL = ProviderCall(requested_model=MODEL, provider_request_id="req_1")
@@ -33,9 +34,8 @@ def cut(body: bytes) -> CutAnswer | None:
 
 
 def test_what_had_arrived_is_estimated_and_then_counted() -> None:
-    answer = cut(ANSWER[: ANSWER.index(b" five")])
+    answer = not_none(cut(ANSWER[: ANSWER.index(b" five")]))
 
-    assert answer is not None
     message = answer.message
     assert (message.message_id, message.model) == ("msg_1", "claude-haiku-5-5-20260101")
     assert (message.complete, message.output_estimated, message.note) == (False, True, BROKEN_OFF)
@@ -48,16 +48,14 @@ def test_what_had_arrived_is_estimated_and_then_counted() -> None:
 
 
 def test_numbers_that_may_be_cut_off_are_not_read() -> None:
-    answer = cut(ANSWER[:-3])
+    answer = not_none(cut(ANSWER[:-3]))
 
-    assert answer is not None
     assert answer.message.usage.output_tokens == 6
 
 
 def test_no_more_is_charged_than_was_requested() -> None:
-    answer = cut(b'{"type": "message", "content": [{"type": "text", "text": "' + b"a " * 200)
+    answer = not_none(cut(b'{"type": "message", "content": [{"type": "text", "text": "' + b"a " * 200))
 
-    assert answer is not None
     assert answer.message.message_id == "req_1"
     assert answer.message.usage.output_tokens == 100
     assert answer.counted(prompt=1, output=300).usage.output_tokens == 100

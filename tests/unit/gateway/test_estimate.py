@@ -7,20 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.estimate import (
-    DOCUMENT_TOKENS,
-    IMAGE_TOKENS,
-    LONGEST_OUTPUT,
-    MOST_IMAGE_TOKENS,
-    MOST_PARTS,
-    PROMPT_OVERHEAD,
-    SEARCHES,
-    TOOL_RESULT_TOKENS,
-    TOOLS_OVERHEAD,
-    CallSize,
-    PromptTooLarge,
-    size_of,
-)
+from app.gateway import estimate
 from app.usage.records import UNKNOWN_MODEL, TokenUsage
 
 PICTURE = base64.b64encode(b"\x89PNG" + bytes(300_000)).decode()
@@ -28,13 +15,13 @@ FRAME = 400
 """Bytes of a request besides its text, at most."""
 
 
-def a_size(content: Any = "hello", **fields: Any) -> CallSize:
+def a_size(content: Any = "hello", **fields: Any) -> estimate.CallSize:
     request = {
         "model": "claude-haiku-5-5",
         "max_tokens": 100,
         "messages": [{"role": "user", "content": content}],
     }
-    return size_of(json.dumps({**request, **fields}).encode())
+    return estimate.size_of(json.dumps({**request, **fields}).encode())
 
 
 def an_image(**source: Any) -> dict[str, Any]:
@@ -61,7 +48,7 @@ def test_text_counts_by_its_bytes_wherever_it_is() -> None:
         assert (
             10_000
             <= size.maximum.input_tokens
-            <= 10_000 + FRAME + (TOOLS_OVERHEAD if size is with_tools else 0)
+            <= 10_000 + FRAME + (estimate.TOOLS_OVERHEAD if size is with_tools else 0)
         )
         assert 2_500 <= size.estimate.input_tokens <= 2_500 + FRAME
         assert size.maximum.output_tokens == 100
@@ -73,9 +60,9 @@ def test_an_image_counts_as_one_whatever_its_bytes() -> None:
 
     for content in ([an_image()], in_a_result, [elsewhere]):
         size = a_size(content)
-        assert MOST_IMAGE_TOKENS <= size.maximum.input_tokens <= MOST_IMAGE_TOKENS + FRAME
-        assert IMAGE_TOKENS <= size.estimate.input_tokens <= IMAGE_TOKENS + FRAME
-    assert a_size([an_image()] * 3).maximum.input_tokens >= 3 * MOST_IMAGE_TOKENS
+        assert estimate.MOST_IMAGE_TOKENS <= size.maximum.input_tokens <= estimate.MOST_IMAGE_TOKENS + FRAME
+        assert estimate.IMAGE_TOKENS <= size.estimate.input_tokens <= estimate.IMAGE_TOKENS + FRAME
+    assert a_size([an_image()] * 3).maximum.input_tokens >= 3 * estimate.MOST_IMAGE_TOKENS
 
 
 def test_what_only_looks_like_an_image_counts_as_text() -> None:
@@ -93,13 +80,17 @@ def test_documents_count_by_their_bytes_or_as_long_ones() -> None:
 
     for document in (here, there):
         # However few bytes a PDF has, its pages may be many.
-        assert DOCUMENT_TOKENS <= a_size([document]).maximum.input_tokens <= DOCUMENT_TOKENS + FRAME
+        assert (
+            estimate.DOCUMENT_TOKENS
+            <= a_size([document]).maximum.input_tokens
+            <= estimate.DOCUMENT_TOKENS + FRAME
+        )
     assert a_size([here]).estimate.input_tokens >= len(PICTURE) // 4
 
     text = {"type": "document", "source": {"type": "text", "data": "x" * 1_000}}
     assert 1_000 <= a_size([text]).maximum.input_tokens <= 1_000 + FRAME
     nested = {"type": "document", "source": {"type": "content", "content": [an_image()]}}
-    assert a_size([nested]).maximum.input_tokens <= MOST_IMAGE_TOKENS + FRAME
+    assert a_size([nested]).maximum.input_tokens <= estimate.MOST_IMAGE_TOKENS + FRAME
 
 
 @pytest.mark.parametrize(
@@ -123,9 +114,11 @@ def test_a_mark_for_the_cache_may_be_written_as_an_escape() -> None:
         '{"model": "m", "messages": [{"content": [{"text": "x", "cach\\u0065_control": {"ttl": "1h"}}]}]}'
     )
 
-    assert size_of(marked.encode()).kind == "cache_write_1h_tokens"
+    assert estimate.size_of(marked.encode()).kind == "cache_write_1h_tokens"
     # Some clients escape these.
-    assert size_of(marked.replace("65", "60").replace("_control", "").encode()).kind == "input_tokens"
+    assert (
+        estimate.size_of(marked.replace("65", "60").replace("_control", "").encode()).kind == "input_tokens"
+    )
 
 
 @pytest.mark.parametrize("number", ["500000", 500_000.0])
@@ -134,14 +127,14 @@ def test_a_limit_that_a_less_strict_reader_takes_for_a_number_counts(number: str
 
     assert a_size(tools=[tool]).maximum.web_search_requests == 500_000
     assert a_size(max_tokens=number).maximum.output_tokens == 500_000
-    assert a_size(max_tokens=type(number)(1)).maximum.output_tokens == LONGEST_OUTPUT
+    assert a_size(max_tokens=type(number)(1)).maximum.output_tokens == estimate.LONGEST_OUTPUT
 
 
 def test_searches_count_as_many_as_are_allowed() -> None:
     tool = {"type": "web_search_20250305", "name": "web_search"}
 
     assert a_size(tools=[{**tool, "max_uses": 3}]).maximum.web_search_requests == 3
-    assert a_size(tools=[tool]).maximum.web_search_requests == SEARCHES
+    assert a_size(tools=[tool]).maximum.web_search_requests == estimate.SEARCHES
 
 
 def test_a_tool_of_the_provider_makes_it_read_the_prompt_again() -> None:
@@ -149,7 +142,7 @@ def test_a_tool_of_the_provider_makes_it_read_the_prompt_again() -> None:
     tool = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}
     size = a_size(text, tools=[tool])
 
-    results = 3 * TOOL_RESULT_TOKENS + 2 * TOOL_RESULT_TOKENS + TOOL_RESULT_TOKENS
+    results = 3 * estimate.TOOL_RESULT_TOKENS + 2 * estimate.TOOL_RESULT_TOKENS + estimate.TOOL_RESULT_TOKENS
     assert size.maximum.input_tokens >= 4 * 10_000 + results
     # The provider counts one reading.
     counted = size.counted(1_000).maximum
@@ -174,7 +167,7 @@ def test_models_that_may_answer_besides_are_named(fields: dict[str, Any], others
 
 @pytest.mark.parametrize("length", [True, -5, 0, 12.5, "100", None, [100]])
 def test_a_length_that_is_no_number_limits_nothing(length: Any) -> None:
-    assert a_size(max_tokens=length).maximum.output_tokens == LONGEST_OUTPUT
+    assert a_size(max_tokens=length).maximum.output_tokens == estimate.LONGEST_OUTPUT
 
 
 def test_thinking_may_be_longer_than_the_message() -> None:
@@ -188,7 +181,7 @@ def test_no_text_has_more_bytes_than_its_bound(*, text: str, ascii_only: bool) -
     encodable = text.encode("utf-8", "ignore").decode()
     request = {"messages": [{"role": "user", "content": encodable}]}
 
-    size = size_of(json.dumps(request, ensure_ascii=ascii_only).encode())
+    size = estimate.size_of(json.dumps(request, ensure_ascii=ascii_only).encode())
 
     assert size.maximum.input_tokens >= len(encodable.encode())
 
@@ -204,12 +197,12 @@ def test_a_count_never_raises_the_bound() -> None:
     [b"", b"no json", b"[]", b'{"model": 7, "max_tokens": "many", "messages": {"a": [null]}}', b"[" * 90_000],
 )
 def test_a_request_nobody_understands_is_as_long_as_it_may_be(body: bytes) -> None:
-    size = size_of(body)
+    size = estimate.size_of(body)
 
-    assert (size.model, size.maximum.output_tokens) == (UNKNOWN_MODEL, LONGEST_OUTPUT)
-    assert size.maximum.input_tokens == len(body) + PROMPT_OVERHEAD
+    assert (size.model, size.maximum.output_tokens) == (UNKNOWN_MODEL, estimate.LONGEST_OUTPUT)
+    assert size.maximum.input_tokens == len(body) + estimate.PROMPT_OVERHEAD
 
 
 def test_a_request_of_too_many_parts_is_not_read() -> None:
-    with pytest.raises(PromptTooLarge):
-        size_of(b"[" + b"[]," * MOST_PARTS + b"[]]")
+    with pytest.raises(estimate.PromptTooLarge):
+        estimate.size_of(b"[" + b"[]," * estimate.MOST_PARTS + b"[]]")

@@ -44,16 +44,8 @@ def fault(directory: Path, head: str) -> str:
 
 def test_a_graph_contains_every_key_of_its_file(tmp_path: Path) -> None:
     spec = load(tmp_path, FULL)
-    assert (spec.id, spec.name, spec.provider) == (
-        "claude_agents:planner",
-        "planner",
-        "claude_agents",
-    )
-    assert (spec.description, spec.model, spec.tools) == (
-        "Does things.",
-        "sonnet",
-        ("demo__a", "demo__b"),
-    )
+    assert (spec.id, spec.name, spec.provider) == ("claude_agents:planner", "planner", "claude_agents")
+    assert (spec.description, spec.model, spec.tools) == ("Does things.", "sonnet", ("demo__a", "demo__b"))
     assert (spec.thinking_budget_tokens, spec.show_thinking) == (2048, True)
     assert spec.system_prompt == "You help."
     assert spec.limits == RunLimits.of(timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50"))
@@ -184,10 +176,7 @@ SERVER = "command: x, tools: {search: read_only}"
         ("mcp_servers: {lib: {tools: {a: read_only}}}", "mcp_servers.lib: must have a url, or a command"),
         ("mcp_servers: {lib: {type: ws, url: x}}", "has an unknown type; known are 'http', 'sse', 'stdio'"),
         ("mcp_servers: {lib: {command: x, tools: {a: safe}}}", "tools.a: must be 'read_only', "),
-        (
-            "mcp_servers: {lib: {command: x, args: [1], tools: {a: read_only}}}",
-            "args.0: must be a string; put",
-        ),
+        ("mcp_servers: {lib: {command: x, args: [1], tools: {a: read_only}}}", "args.0: must be a string"),
         ("client_tools: yes please", "client_tools: must be true or false or an object (line 3, column 1)"),
         (
             "agents: {a: {description: x, prompt: x, background: true}}",
@@ -283,14 +272,8 @@ def described(tool_id: str) -> RuledTool:
 @pytest.mark.parametrize(
     ("rules", "problem"),
     [
-        (
-            "{tool: demo__c, do: deny}",
-            "rules.0.tool: 'demo__c' is neither a tool of this graph nor an effect",
-        ),
-        (
-            "{tool: other__*, do: deny}",
-            "rules.0.tool: 'other__*' is neither a tool of this graph nor",
-        ),
+        ("{tool: demo__c, do: deny}", "rules.0.tool: 'demo__c' is neither a tool of this graph nor an"),
+        ("{tool: other__*, do: deny}", "rules.0.tool: 'other__*' is neither a tool of this graph nor"),
         ("{tool: Agent, do: deny}", "rules.0.tool: 'Agent' is neither"),
         ("{tool: demo a, do: deny}", "rules.0.tool: must be a tool, an effect, or a pattern"),
         ("{tool: demo__a, do: forbid}", "rules.0.do: must be 'allow', 'ask' or 'deny'"),
@@ -299,14 +282,8 @@ def described(tool_id: str) -> RuledTool:
         ("{tool: demo__a, do: allow, message: x}", "rules.0.message: is only for do: ask or deny"),
         ("{tool: demo__a, do: deny, if: x}", "rules.0.if: there is no such key"),
         ("{tool: demo__a, when: true, do: deny}", "rules.0.when: must be a string; put it in quotes"),
-        (
-            "{tool: demo__a, when: args.too == '', do: ask}",
-            "rules.0.when: there is no args.too; did you",
-        ),
-        (
-            "{tool: demo__a, when: args.n == '', do: ask}",
-            "rules.0.when: == cannot be used with int",
-        ),
+        ("{tool: demo__a, when: args.too == '', do: ask}", "rules.0.when: there is no args.too; did you"),
+        ("{tool: demo__a, when: args.n == '', do: ask}", "rules.0.when: == cannot be used with int"),
         ("{tool: demo__b, when: args.to == '', do: ask}", "rules.0.when: there is no args.to"),
         ("{tool: read_only, when: args.to == '', do: ask}", "rules.0.when: there is no args.to"),
         ("{tool: '*', when: args.both == '', do: ask}", "rules.0.when: there is no args.both"),
@@ -326,10 +303,7 @@ def test_a_mistake_in_a_rule_is_named_with_its_key_and_line(tmp_path: Path, rule
         (f"{RULED}\nclient_tools: true", "{tool: 'pick_*', when: args.unknown, do: deny, stop: true}"),
         (f"{RULED}\nclient_tools: true", "{tool: '*', when: has(args.unknown), do: deny}"),
         (f"{HEAD}\nagents: {{a: {{description: d, prompt: p}}}}", "{tool: Agent, do: ask, message: x}"),
-        (
-            f"{HEAD}\nmcp_servers: {{lib: {{{SERVER}}}}}",
-            "{tool: 'lib__*', when: args.x == 1, do: deny}",
-        ),
+        (f"{HEAD}\nmcp_servers: {{lib: {{{SERVER}}}}}", "{tool: 'lib__*', when: args.x == 1, do: deny}"),
     ],
 )
 def test_rules_may_be_about_tools_that_are_known_when_a_run_starts(

@@ -38,10 +38,7 @@ def test_a_field_is_named_by_its_json_path() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        *("seed", "stop"),
-        *("presence_penalty", "presencePenalty", "frequency_penalty", "frequencyPenalty"),
-    ],
+    [*("seed", "stop"), *("presence_penalty", "presencePenalty", "frequency_penalty", "frequencyPenalty")],
 )
 def test_parameters_of_other_models_are_named_as_such(name: str) -> None:
     assert found(**{name: 1}) == {name: "is a parameter that Claude models do not take"}

@@ -86,10 +86,7 @@ def test_every_operation_says_how_it_is_secured() -> None:
         ({"allOf": [{"anyOf": [{"const": 1}]}]}, {"const": 1}),
         ({"description": "outer", "allOf": [{"description": "inner"}]},) * 2,
         ({"anyOf": [{"const": 1}, {"const": 2}]},) * 2,
-        (
-            {"properties": {"title": {"title": "Title", "type": "null"}}},
-            {"properties": {"title": {"type": "null"}}},
-        ),
+        ({"properties": {"title": {"title": "T", "const": 1}}}, {"properties": {"title": {"const": 1}}}),
         ({"items": {"additionalProperties": {"title": "B"}}}, {"items": {"additionalProperties": {}}}),
         ({"type": "object", "additionalProperties": True, "$ref": "#/a"}, {"$ref": "#/a"}),
         ({"default": {"title": "kept"}},) * 2,

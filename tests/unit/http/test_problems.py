@@ -48,10 +48,7 @@ def test_invalid_fields_are_listed() -> None:
     )
 
     assert shown["status"] == 422
-    assert shown["errors"] == [
-        {"field": "a", "message": "is b"},
-        {"field": "c.0", "message": "is d"},
-    ]
+    assert shown["errors"] == [{"field": "a", "message": "is b"}, {"field": "c.0", "message": "is d"}]
 
 
 def test_a_401_names_the_authentication_scheme() -> None:

@@ -5,32 +5,7 @@ from typing import Any, Literal, get_args
 
 import pytest
 
-from app.events import (
-    AssistantFinal,
-    BudgetReached,
-    Citation,
-    ClientEvent,
-    ClientToolCall,
-    Done,
-    FilesChanged,
-    Interrupted,
-    MessageDiscarded,
-    PermissionRequest,
-    PermissionResolved,
-    QuestionAsked,
-    QuestionResolved,
-    Queued,
-    RunError,
-    RunStarted,
-    RunWarning,
-    Status,
-    Step,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallResult,
-    ToolCallStart,
-    UserMessageDelivered,
-)
+from app import events
 from app.http.ag_ui.output.encoder import AgUiEncoder
 from app.http.ag_ui.output.mapper import AgUiEventMapper
 from app.http.ai_sdk.encoder import AiSdkEncoder
@@ -67,30 +42,34 @@ WIRES: dict[str, Callable[[], Encoder]] = {
     "ai_sdk 6": lambda: AiSdkEncoder("r-1", approvals=True),
 }
 
-RUNS: dict[type[Any], list[ClientEvent]] = {
-    Queued: [STARTED, Queued(position=1)],
-    RunStarted: [STARTED, TextDelta(message_id="m", delta="x"), STARTED],
-    TextDelta: [STARTED, TextDelta(message_id="m", delta="x")],
-    ThinkingDelta: [STARTED, ThinkingDelta(message_id="m", delta="x")],
-    MessageDiscarded: [STARTED, TextDelta(message_id="m", delta="x"), MessageDiscarded(message_id="m")],
-    Status: [STARTED, Status(phase="thinking", label="Thinking")],
-    Step: [STARTED, STEP],
-    ToolCallStart: [STARTED, CALL],
-    ToolCallResult: [STARTED, CALL, RESULT],
-    Citation: [STARTED, Citation(message_id="m", url="https://a.example/", cited_text="x")],
-    PermissionRequest: [STARTED, CALL, REQUEST],
-    BudgetReached: [STARTED, BUDGET],
-    PermissionResolved: [STARTED, CALL, REQUEST, RESOLVED.model_copy(update={"decision": "deny"})],
-    QuestionAsked: [STARTED, QUESTION],
-    QuestionResolved: [STARTED, QUESTION, ANSWERED],
-    ClientToolCall: [STARTED, client_call_start("a"), client_call("a")],
-    RunWarning: [STARTED, RunWarning(code="client_tools_ignored", message="x", names=["x"])],
-    Interrupted: [STARTED, Interrupted(kind="cancel", state="requested")],
-    UserMessageDelivered: [STARTED, UserMessageDelivered(message_id="u", content="x")],
-    FilesChanged: [STARTED, FilesChanged(files=(FileChange(path="a", change="created"),))],
-    AssistantFinal: [STARTED, AssistantFinal(content="x", structured_output={})],
-    RunError: [STARTED, RunError(error="internal")],
-    Done: [STARTED, DONE],
+RUNS: dict[type[Any], list[events.ClientEvent]] = {
+    events.Queued: [STARTED, events.Queued(position=1)],
+    events.RunStarted: [STARTED, events.TextDelta(message_id="m", delta="x"), STARTED],
+    events.TextDelta: [STARTED, events.TextDelta(message_id="m", delta="x")],
+    events.ThinkingDelta: [STARTED, events.ThinkingDelta(message_id="m", delta="x")],
+    events.MessageDiscarded: [
+        STARTED,
+        events.TextDelta(message_id="m", delta="x"),
+        events.MessageDiscarded(message_id="m"),
+    ],
+    events.Status: [STARTED, events.Status(phase="thinking", label="Thinking")],
+    events.Step: [STARTED, STEP],
+    events.ToolCallStart: [STARTED, CALL],
+    events.ToolCallResult: [STARTED, CALL, RESULT],
+    events.Citation: [STARTED, events.Citation(message_id="m", url="https://a.example/", cited_text="x")],
+    events.PermissionRequest: [STARTED, CALL, REQUEST],
+    events.BudgetReached: [STARTED, BUDGET],
+    events.PermissionResolved: [STARTED, CALL, REQUEST, RESOLVED.model_copy(update={"decision": "deny"})],
+    events.QuestionAsked: [STARTED, QUESTION],
+    events.QuestionResolved: [STARTED, QUESTION, ANSWERED],
+    events.ClientToolCall: [STARTED, client_call_start("a"), client_call("a")],
+    events.RunWarning: [STARTED, events.RunWarning(code="client_tools_ignored", message="x", names=["x"])],
+    events.Interrupted: [STARTED, events.Interrupted(kind="cancel", state="requested")],
+    events.UserMessageDelivered: [STARTED, events.UserMessageDelivered(message_id="u", content="x")],
+    events.FilesChanged: [STARTED, events.FilesChanged(files=(FileChange(path="a", change="created"),))],
+    events.AssistantFinal: [STARTED, events.AssistantFinal(content="x", structured_output={})],
+    events.RunError: [STARTED, events.RunError(error="internal")],
+    events.Done: [STARTED, DONE],
 }
 """For each event, a run that ends with it."""
 
@@ -102,16 +81,18 @@ class UnknownEvent(WireModel):
     parent_tool_call_id: str | None = None
 
 
-def encoded(wire: str, events: Sequence[ClientEvent]) -> bytes:
+def encoded(wire: str, given: Sequence[events.ClientEvent]) -> bytes:
     encoder = WIRES[wire]()
-    chunk = encoder.encode(entries_of(*events))
+    chunk = encoder.encode(entries_of(*given))
     if isinstance(encoder, AgUiEncoder | AiSdkEncoder) and encoder.pause_after_s is not None:
         chunk += encoder.encode_pause()
     return chunk
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("event_type", get_args(ClientEvent), ids=lambda event_type: event_type.__name__)
+@pytest.mark.parametrize(
+    "event_type", get_args(events.ClientEvent), ids=lambda event_type: event_type.__name__
+)
 def test_every_event_changes_what_every_wire_sends(wire: str, event_type: type[Any]) -> None:
     run = RUNS[event_type]
     without = run[:-1]
@@ -146,7 +127,7 @@ def test_an_event_that_a_wire_does_not_handle_is_not_dropped_silently(
 @pytest.mark.parametrize("wire", WIRES)
 def test_every_wire_has_the_use_of_the_context_where_it_is_known(wire: str) -> None:
     known = DONE.model_copy(update={"context_used": 4_711, "context_window": 200_000})
-    answer = AssistantFinal(content="x")
+    answer = events.AssistantFinal(content="x")
 
     with_context = encoded(wire, [STARTED, answer, known])
 
@@ -156,9 +137,9 @@ def test_every_wire_has_the_use_of_the_context_where_it_is_known(wire: str) -> N
 
 
 def test_texts_that_are_read_at_once_are_the_same_events_of_a_session_and_result_of_a_call() -> None:
-    thought = [ThinkingDelta(message_id="m", delta=delta) for delta in ("H", "m", ".")]
-    said = [TextDelta(message_id="m", delta=delta) for delta in ("It ", "is ", "noon.")]
-    others = [TextDelta(message_id="n", delta=delta) for delta in ("And ", "it ", "rains.")]
+    thought = [events.ThinkingDelta(message_id="m", delta=delta) for delta in ("H", "m", ".")]
+    said = [events.TextDelta(message_id="m", delta=delta) for delta in ("It ", "is ", "noon.")]
+    others = [events.TextDelta(message_id="n", delta=delta) for delta in ("And ", "it ", "rains.")]
     entries = [
         each._replace(at=each.position * 1000)
         for each in entries_of(STARTED, *thought, *said, CALL, RESULT, *others, DONE)

@@ -192,9 +192,7 @@ def test_a_model_is_listed_with_its_aliases_and_roles() -> None:
 
     known = {model.id: model for model in registry.known(["claude-graph-1", "fast", "curator", "gpt-5"])}
 
-    assert list(known) == sorted(
-        {*PRICED, "claude-listed-1", "claude-graph-1"},
-    )
+    assert list(known) == sorted({*PRICED, "claude-listed-1", "claude-graph-1"})
     assert known["claude-haiku-5-5"].aliases == ("haiku", "fast")
     assert known["claude-haiku-5-5"].roles == ("triage",)
     assert known[SONNET].roles == tuple(role for role in ROLES if role != "triage")

@@ -107,12 +107,7 @@ def test_the_lowest_task_budget_counts(
     [
         (OLD, "disabled", {"effort": "low"}, f"effort: {OLD} takes no effort"),
         (OLD, "disabled", {"task_budget": 20_000}, f"taskBudget: {OLD} takes no task budget"),
-        (
-            OPUS,
-            "disabled",
-            {"thinking_budget_tokens": 2048},
-            "thinkingBudgetTokens: the graph claude_agents:g",
-        ),
+        (OPUS, "disabled", {"thinking_budget_tokens": 2048}, "thinkingBudgetTokens: the graph claude_"),
         (OPUS, "adaptive", {"thinking_budget_tokens": 2048}, f"thinkingBudgetTokens: {OPUS} decides itself"),
     ],
 )

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import anyio
 import pytest
 from structlog.testing import capture_logs
 
@@ -113,23 +114,36 @@ class Waiter:
 
 
 async def test_the_first_wait_to_finish_wins_and_the_others_have_ended() -> None:
-    slow, quick = Waiter(), Waiter()
+    slow, quick, other = Waiter(), Waiter(), Waiter()
     quick.release.set()
-    assert await first_of(slow.wait(), quick.wait()) == First(1, "released")
+    other.release.set()
+    # Of two that have finished the first argument.
+    assert await first_of(slow.wait(), quick.wait(), other.wait()) == First(1, "released")
     assert slow.cleaned_up
-
-
-async def test_of_two_that_have_finished_the_first_argument_wins() -> None:
-    one, two = Waiter(), Waiter()
-    one.release.set()
-    two.release.set()
-    assert await first_of(one.wait(), two.wait()) == First(0, "released")
 
 
 async def test_a_race_that_nobody_wins_in_time_has_no_winner() -> None:
     slow = Waiter()
     assert await first_of(slow.wait(), timeout_s=0.001) is None
     assert slow.cleaned_up
+
+
+async def test_a_task_is_only_waited_for() -> None:
+    async def failing() -> None:
+        raise KeyError("x")
+
+    slow, quick, failed = (
+        asyncio.create_task(asyncio.Event().wait()),
+        Waiter(),
+        asyncio.create_task(failing()),
+    )
+    quick.release.set()
+
+    assert await first_of(slow, quick.wait()) == First(1, "released")
+    assert await first_of(failed, slow) == First(0, None)
+    assert not slow.cancelling()
+    slow.cancel()
+    assert isinstance(failed.exception(), KeyError)
 
 
 async def test_a_race_raises_what_its_winner_raises() -> None:
@@ -154,3 +168,18 @@ async def test_a_cancelled_race_leaves_nothing_running(racing: Callable[..., Awa
     await cancelled(task)
     assert one.cleaned_up
     assert two.cleaned_up
+
+
+async def test_a_race_that_was_won_is_cancelled_by_the_scope_that_it_is_in() -> None:
+    """A scope lets any cancellation pass that is not marked as its own, like that of the loser."""
+    with anyio.CancelScope() as scope:
+
+        async def loser() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                scope.cancel()
+
+        await first_of(asyncio.sleep(0), loser())
+
+    assert scope.cancelled_caught

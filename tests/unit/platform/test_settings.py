@@ -1,5 +1,6 @@
 from decimal import Decimal
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -42,6 +43,16 @@ def test_origins_are_taken_as_browsers_send_them() -> None:
         ("TEMPORAL_ADDRESS", "temporal.example.org:7233"),
         ("TEMPORAL_API_KEY", "hunter2\n"),
         ("ANTHROPIC_BASE_URL", "api.anthropic.com"),
+        ("ANTHROPIC_BASE_URL", "https://"),
+        ("ANTHROPIC_BASE_URL", "https://["),
+        ("ANTHROPIC_BASE_URL", "https://me:hunter2@example.org:port"),
+        ("ANTHROPIC_BASE_URL", "https://me:hunter2@example.org\n"),
+        ("ANTHROPIC_BASE_URL", "https://me:hunter2@example .org"),
+        ("ANTHROPIC_API_KEY", "hunter2\udcff"),
+        ("RUNTALLY_DATA_DIR", "\udcff"),
+        ("RUNTALLY_PRICES_FILE", "a\0b"),
+        ("RUNTALLY_OBJECTS", "s3://"),
+        ("RUNTALLY_OBJECTS", "file:///"),
         ("RUNTALLY_BOOTSTRAP_KEY", "hunter2hunter2hunter2"),
         ("RUNTALLY_MARKUP", "-1"),
         ("RUNTALLY_MARKUP", "much"),
@@ -70,6 +81,20 @@ def test_a_wrong_value_is_named_and_not_repeated(variable: str, value: str) -> N
 
     assert variable in str(raised.value)
     assert "hunter2" not in str(raised.value)
+
+
+NUMBERS = [
+    str(field.validation_alias)
+    for field in Settings.model_fields.values()
+    if {int, float, Decimal} & {field.annotation, *get_args(field.annotation)}
+]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_number_has_an_end(name: str) -> None:
+    """A larger one than the database knows would be an error of each request."""
+    with pytest.raises(SettingsError, match=f"{name}|must not be smaller"):
+        load(**{name: str(2**63)})
 
 
 def test_secrets_do_not_show(tmp_path: Path) -> None:

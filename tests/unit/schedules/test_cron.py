@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.errors import Invalid
 from app.schedules.cron import MAX_CRON_CHARS, Timing
+from tests.factories import not_none
 
 NOW = datetime(2026, 11, 23, 5, 1, 30, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -23,8 +24,7 @@ def times(timing: Timing, after: datetime, count: int) -> list[datetime]:
     """Its next due times."""
     found = [after]
     for _ in range(count):
-        following = timing.next_after(found[-1])
-        assert following is not None
+        following = not_none(timing.next_after(found[-1]))
         found.append(following)
     return found[1:]
 
@@ -121,34 +121,21 @@ def test_a_start_in_the_past_and_an_end_that_never_comes_have_no_effect() -> Non
     assert timing.next_after(NOW) == Timing("0 6 * * *", "Asia/Tokyo").next_after(NOW)
 
 
-def test_a_daily_time_that_a_clock_skips_is_due_when_it_has_skipped_it() -> None:
-    assert clock(Timing("30 2 * * *", BERLIN), SPRING - DAY, 3) == [
-        "27. 02:30 +0100",
-        "28. 03:00 +0200",
-        "29. 02:30 +0200",
-    ]
-
-
-def test_skipped_times_that_fall_together_are_due_once() -> None:
-    assert clock(Timing("0,30 2,3 * * *", BERLIN), SPRING, 3) == [
-        "28. 03:00 +0200",
-        "28. 03:30 +0200",
-        "29. 02:00 +0200",
-    ]
-
-
-def test_a_daily_time_that_comes_twice_is_due_once() -> None:
-    assert clock(Timing("30 2 * * *", BERLIN), AUTUMN - DAY, 3) == [
-        "30. 02:30 +0200",
-        "31. 02:30 +0200",
-        "01. 02:30 +0100",
-    ]
-
-
-def test_a_time_between_the_two_is_not_due_again() -> None:
-    between = datetime(2027, 10, 31, 1, 10, tzinfo=UTC)  # 2:10 for the second time
-
-    assert clock(Timing("5,15 2 * * *", BERLIN), between, 1) == ["01. 02:05 +0100"]
+@pytest.mark.parametrize(
+    ("cron", "after", "expected"),
+    [
+        ("30 2 * * *", SPRING - DAY, ["27. 02:30 +0100", "28. 03:00 +0200", "29. 02:30 +0200"]),
+        ("0,30 2,3 * * *", SPRING, ["28. 03:00 +0200", "28. 03:30 +0200", "29. 02:00 +0200"]),
+        ("30 2 * * *", AUTUMN - DAY, ["30. 02:30 +0200", "31. 02:30 +0200", "01. 02:30 +0100"]),
+        # From 2:10 for the second time.
+        ("5,15 2 * * *", AUTUMN + HOUR + 10 * MINUTE, ["01. 02:05 +0100"]),
+    ],
+    ids=["skipped", "skipped together", "twice", "between the two"],
+)
+def test_a_daily_time_is_due_once_a_day_while_clocks_are_changed(
+    cron: str, after: datetime, expected: list[str]
+) -> None:
+    assert clock(Timing(cron, BERLIN), after, len(expected)) == expected
 
 
 def test_times_by_the_hour_go_on_in_real_time_while_clocks_are_changed() -> None:
@@ -198,8 +185,7 @@ def test_the_latest_times_across_a_change_of_clocks_are_those_that_were_due() ->
 def test_a_gap_of_years_takes_no_longer_than_one_of_hours() -> None:
     began = time.thread_time()
     for cron in ("* * * * *", "* * 29 2 *", "0 0 */29 2 SUN#1", "* * * 1 *"):
-        first = Timing(cron, BERLIN).next_after(NOW)
-        assert first is not None
+        first = not_none(Timing(cron, BERLIN).next_after(NOW))
         Timing(cron, BERLIN).latest(first, first + 40 * 365 * DAY, most=100)
 
     assert time.thread_time() - began < 5
@@ -207,24 +193,8 @@ def test_a_gap_of_years_takes_no_longer_than_one_of_hours() -> None:
 
 FIELDS = st.sampled_from(
     [
-        "*",
-        "*/2",
-        "*/7",
-        "0",
-        "1",
-        "2",
-        "3",
-        "0,30",
-        "1-3",
-        "15",
-        "28-31",
-        "L",
-        "LW",
-        "MON#5",
-        "5L",
-        "FEB",
-        "7",
-        "?",
+        *("*", "*/2", "*/7", "0", "1", "2", "3", "0,30", "1-3", "15", "28-31", "L", "LW", "MON#5", "5L"),
+        *("FEB", "7", "?"),
     ]
 )
 ZONES = st.sampled_from(

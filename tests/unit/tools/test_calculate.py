@@ -29,7 +29,7 @@ expressions = st.recursive(
         lambda parts: (
             f"({parts[0][0]} {parts[1]} {parts[2][0]})",
             exact_operators[parts[1]](parts[0][1], parts[2][1]),
-        ),
+        )
     ),
     max_leaves=6,
 )

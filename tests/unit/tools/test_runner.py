@@ -244,7 +244,7 @@ async def test_an_exception_is_logged_and_its_text_kept_from_everyone(error: Bas
     assert_failed(result, "failed")
     assert result.markdown == "The tool failed."
     assert [(entry["tool_id"], entry["tool_call_id"], entry["exc_info"]) for entry in logs] == [
-        ("demo__tool", "call-1", True),
+        ("demo__tool", "call-1", True)
     ]
 
 

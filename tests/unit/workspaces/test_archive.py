@@ -12,9 +12,7 @@ FILES = [GivenFile("d/ä.txt", b"text" * 1_000), GivenFile("run", b"#!/bin/sh\n"
 
 
 @pytest.mark.parametrize("form", ["zip", "tar"])
-def test_the_same_files_are_the_same_archive(
-    form: Literal["zip", "tar"],
-) -> None:
+def test_the_same_files_are_the_same_archive(form: Literal["zip", "tar"]) -> None:
     def pieces() -> list[bytes]:
         archive = Archive(form)
         return [*(archive.add(file) for file in FILES), archive.end()]

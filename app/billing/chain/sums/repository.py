@@ -140,7 +140,6 @@ _WRONG_BUDGETS = text(
 
 
 async def sum_ledger(reader: Reader, account_id: UUID, *, limit: int) -> LedgerSums:
-    """The sums of an account's ledger, read in slices."""
     sums, after = LedgerSums(), _FIRST_ID
     while True:
         given = {"account_id": account_id, "after": after, "limit": limit}
@@ -153,13 +152,11 @@ async def sum_ledger(reader: Reader, account_id: UUID, *, limit: int) -> LedgerS
 
 
 async def find_account_sums(reader: Reader, account_id: UUID) -> dict[str, Any] | None:
-    """The sums that are stored with an account; None if it has none."""
     row = (await reader.execute(_ACCOUNT, {"account_id": account_id})).mappings().one_or_none()
     return None if row is None else {**row, "spent_by_month": _months(row["spent_by_month"])}
 
 
 async def find_accounts_with_sums(reader: Reader) -> set[UUID]:
-    """The accounts that any sum is stored for."""
     return set((await reader.execute(_ACCOUNTS)).scalars())
 
 

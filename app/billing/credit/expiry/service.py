@@ -27,7 +27,6 @@ class CreditExpiry:
         await forever(self.sweep, _EVERY_S, name="expiry of credit", first_after_s=AFTER_START_S)
 
     async def sweep(self) -> None:
-        """Enter what has expired."""
         now = self.clock.now()
         async with self.database.read() as reader:
             accounts = await repository.find_accounts_with_due(reader, now)

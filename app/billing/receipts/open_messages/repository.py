@@ -15,14 +15,22 @@ from app.usage.records import SOURCE_SYSTEM, parse_key
 _open = open_messages.c
 
 
+def locking_open_messages(accounts: str, references: str) -> str:
+    """SQL of the keys of these messages that have rows, which it locks in the order of all who do."""
+    return f"""
+        SELECT account_id, source_reference
+          FROM open_messages JOIN unnest({accounts}, {references}) AS named (account_id, source_reference)
+         USING (account_id, source_reference)
+         ORDER BY account_id, source_reference FOR UPDATE OF open_messages
+    """  # noqa: S608 - parameters
+
+
+_REMOVED = locking_open_messages("CAST(:removed_accounts AS uuid[])", "CAST(:removed_references AS text[])")
 _WRITE = text(
-    """
+    f"""
     WITH removed AS (
-        DELETE FROM open_messages AS open
-         USING unnest(CAST(:removed_accounts AS uuid[]), CAST(:removed_references AS text[]))
-               AS removed (account_id, source_reference)
-         WHERE open.account_id = removed.account_id AND open.source_reference = removed.source_reference
-        RETURNING open.account_id, open.source_reference
+        DELETE FROM open_messages WHERE (account_id, source_reference) IN ({_REMOVED})
+        RETURNING account_id, source_reference
     ), written AS (
         INSERT INTO open_messages
                (account_id, source_reference, run_id, attempt, fact, is_complete, updated_at)
@@ -35,12 +43,13 @@ _WRITE = text(
          WHERE (SELECT receipt.id FROM charge_receipts AS receipt
                  WHERE receipt.account_id = new.account_id AND receipt.source_system = :source_system
                    AND receipt.source_reference = new.source_reference LIMIT 1) IS NULL
+         ORDER BY account_id, source_reference
         ON CONFLICT (account_id, source_reference)
         DO UPDATE SET fact = excluded.fact, is_complete = excluded.is_complete,
                       updated_at = excluded.updated_at
     )
     SELECT account_id, source_reference FROM removed
-    """
+    """  # noqa: S608 - parameters
 )
 """A message whose receipt is stored is not in progress; a process that stood still may try to write it."""
 
@@ -67,10 +76,8 @@ async def write_open_messages(
 
     Returns the keys whose rows were there and are removed.
     """
-    # Every process in the same order: otherwise two that write the same rows could wait for each other.
-    messages = sorted(messages, key=lambda message: message.fact.key)
     facts = [message.fact for message in messages]
-    gone = [parse_key(key) for key in sorted(removed)]
+    gone = [parse_key(key) for key in removed]
     values: dict[str, Any] = {
         "accounts": [fact.run.account_id for fact in facts],
         "references": [fact.source_reference for fact in facts],

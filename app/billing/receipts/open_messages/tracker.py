@@ -27,7 +27,6 @@ class OpenMessageChanges:
     """Keys of messages whose receipts are stored, and whose rows may have been written after that."""
 
     def __bool__(self) -> bool:
-        """Whether there is anything to change."""
         return bool(self.written or self.void or self.stored)
 
 
@@ -72,7 +71,6 @@ class OpenMessages:
             message.fact, message.is_complete, message.has_changed = fact, is_complete, True
 
     def void(self, fact: UsageFact) -> None:
-        """A message that has started is not charged."""
         if self.is_written(fact.key):
             self._void.add(fact.key)
         self._open.pop(fact.key, None)
@@ -97,7 +95,6 @@ class OpenMessages:
         self._open.pop(fact.key, None)
 
     def store(self, keys: Iterable[str]) -> None:
-        """Receipts are stored."""
         if self._written_late:
             late = self._written_late.intersection(keys)
             self._written_late -= late
@@ -119,7 +116,6 @@ class OpenMessages:
         return changes
 
     def confirm(self, changes: OpenMessageChanges) -> None:
-        """The changes are stored."""
         self._being_written.clear()
         self._void -= changes.void
 

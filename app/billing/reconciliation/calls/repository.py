@@ -23,7 +23,6 @@ _ADD_CALLS = text(
 
 
 async def find_calls(reader: Reader, window: Window) -> list[CallCounts]:
-    """Calls of all gateways."""
     calls = gateway_calls.c
     statement = select(calls.minute.label("at"), calls.model, calls.sent, calls.refused).where(
         calls.minute >= window.start, calls.minute < window.end
@@ -32,7 +31,6 @@ async def find_calls(reader: Reader, window: Window) -> list[CallCounts]:
 
 
 async def add_calls(tx: Transaction, counts: Sequence[CallCounts]) -> None:
-    """Add calls of one gateway."""
     arrays = {
         "minutes": [each.at for each in counts],
         "models": [each.model for each in counts],
@@ -48,7 +46,6 @@ async def delete_old_calls(tx: Transaction, *, before: datetime) -> None:
 
 
 async def find_unbilled(reader: Reader, window: Window) -> list[UnbilledMessage]:
-    """Messages that no account is charged for."""
     found = unbilled_messages.c
     statement = select(found.used_at, found.model, found.counts).where(
         found.used_at >= window.start, found.used_at < window.end
@@ -58,7 +55,6 @@ async def find_unbilled(reader: Reader, window: Window) -> list[UnbilledMessage]
 
 
 async def insert_unbilled(tx: Transaction, id_: UUID, message: UnbilledMessage) -> None:
-    """Record a message that no account is charged for."""
     counts = by_kind(message.counts)
     await tx.execute(
         insert(unbilled_messages).values(id=id_, used_at=message.at, model=message.model, counts=counts)

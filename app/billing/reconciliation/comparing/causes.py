@@ -32,7 +32,6 @@ class TimeIndex(Generic[Row]):
             placed.sort(key=_time_of)
 
     def near(self, model: str | None, window: records.Window) -> list[Row]:
-        """The rows of a model in a window."""
         placed = self._rows.get(model, [])
         first = bisect_left(placed, window.start, key=_time_of)
         last = bisect_left(placed, window.end, key=_time_of)
@@ -75,7 +74,6 @@ class Evidence:
 
     @classmethod
     def of(cls, books: "IndexedBooks", dimensions: records.Dimensions, entry: Entry) -> "Evidence":
-        """Collect what the books have about a difference."""
         near = records.Window(entry.start, end_of(entry)).widened(REACH)
         model = dimensions.model
         receipts = books.recorded.near(model, near)

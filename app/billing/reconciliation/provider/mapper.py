@@ -30,7 +30,6 @@ class ReportUnreadable(ValueError):
 
 
 def usage_rows(bucket: Any) -> Iterator[records.ReportedUsage]:
-    """The rows of a bucket of `usage_report/messages`."""
     at = moment_of(bucket, "starting_at")
     for row in _list(bucket, "results"):
         yield records.ReportedUsage(at, _id(row, "api_key_id"), dimensions_of(row), counts_of(row))
@@ -87,7 +86,6 @@ def dimensions_of(row: Any) -> records.Dimensions:
 
 
 def counts_of(row: Any) -> records.Counts:
-    """Tokens and searches of a row."""
     written = row.get("cache_creation")
     searches = row.get("server_tool_use")
     found = {

@@ -152,7 +152,6 @@ class ProviderReports(HttpSender):
     async def _report(
         self, path: str, window: records.Window, *, width: str, groups: Sequence[str]
     ) -> AsyncIterator[dict[str, Any]]:
-        """The buckets of a report, each once."""
         limit, known = dict(_WIDTHS.values())[width], set[datetime]()
         async for bucket in self._pages(
             path,
@@ -176,7 +175,6 @@ class ProviderReports(HttpSender):
     async def _pages(
         self, path: str, query: list[tuple[str, str]], *, beta: str | None
     ) -> AsyncIterator[dict[str, Any]]:
-        """The items of all pages."""
         cursor, known, rows = None, set[str](), 0
         for _ in range(_MOST_PAGES):
             page = await self._get(path, [*query, *([("page", cursor)] if cursor else [])], beta=beta)

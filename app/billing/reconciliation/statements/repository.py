@@ -59,19 +59,16 @@ async def find_problem(reader: Reader) -> str | None:
 
 
 async def sum_account(reader: Reader, account_id: AccountId, window: Window) -> AccountStatement:
-    """What an account was charged, by whether it was compared."""
     found = await reader.execute(_ACCOUNT, {"account": account_id, **window._asdict()})
     return AccountStatement(**found.mappings().one())
 
 
 async def sum_run(reader: Reader, run: RunKey) -> AccountStatement:
-    """What a run was charged, by whether it was compared."""
     found = await reader.execute(_RUN, run._asdict())
     return AccountStatement(**found.mappings().one())
 
 
 async def sum_models(reader: Reader, window: Window) -> list[ReconciledModel]:
-    """The sums of each model."""
     summed = [each.name for each in fields(ReconciledModel) if each.name != "model"]
     statement = (
         select(_hours.model, *(func.sum(_hours[name]).label(name) for name in summed))

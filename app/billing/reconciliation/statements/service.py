@@ -36,7 +36,6 @@ class ReconciliationStatements:
     async def of(
         self, account_id: AccountId, *, since: datetime | None, until: datetime | None, as_operator: bool
     ) -> ReconciliationStatement:
-        """The statement of an account; an operator also gets that of the organization."""
         window = _window(since, until)
         newest = PageRequest(_NEWEST)
         async with self._database.snapshot() as reader:
@@ -49,7 +48,6 @@ class ReconciliationStatements:
             )
 
     async def of_run(self, run: RunKey) -> RunStatement:
-        """The statement of a run of an account."""
         async with self._database.snapshot() as reader:
             found = await find_differences(reader, _window(None, None), PageRequest(_NEWEST), run=run)
             return RunStatement(
@@ -59,7 +57,6 @@ class ReconciliationStatements:
             )
 
     async def for_operators(self, *, since: datetime) -> OperatorStatement:
-        """The statement of the organization until now."""
         async with self._database.snapshot() as reader:
             return OperatorStatement(
                 await repository.find_compared_until(reader),

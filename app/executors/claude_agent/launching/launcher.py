@@ -2,10 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import structlog
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
 from app.conversations.records import TranscriptEntry
@@ -25,8 +27,11 @@ from app.executors.claude_agent.sandbox.port import Sandbox
 from app.executors.claude_agent.sdk_session import ConversationTurn, SdkSession
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
-from app.executors.port import RunPlan
+from app.executors.port import AgentFailed, RunPlan
 from app.gateway.proxy import ChannelAddress
+from app.platform.background import run_to_completion
+
+log = structlog.get_logger(__name__)
 
 
 def _most_starting() -> int:
@@ -56,7 +61,6 @@ class CliLauncher:
         return len(self._processes)
 
     def pids(self) -> list[int]:
-        """The process ids of all CLIs that run."""
         found = (process.pid for process in self._processes.values())
         return [pid for pid in found if pid is not None]
 
@@ -70,7 +74,7 @@ class CliLauncher:
         ahead: bool = False,
         kept: Sequence[TranscriptEntry] | None = None,
     ) -> StartedCli:
-        """Start a CLI with this launch spec, for this run or one like it.
+        """Start a CLI with this launch spec, for this run or one like it; raises `AgentFailed`.
 
         `ahead`: the run is not known yet, so the CLI warms up meanwhile. `kept`: the transcript ends in the
         middle of a turn; it has what a run without a conversation has written before.
@@ -79,46 +83,60 @@ class CliLauncher:
         if keeps_transcript(plan):
             session = SdkSession(self.sessions, turn, kept=kept or ())
         bridge = McpBridge(plan)
-        directory = await asyncio.to_thread(
-            RunDirectory,
-            self.directory,
-            login=self.auth.login,
-            inside=None if sandbox is None else sandbox.paths,
-        )
-        directory.system_prompt_file.write_text(spec.system_prompt, encoding="utf-8")
-        if session is not None:
-            await asyncio.to_thread(session.write_transcript, directory)
-        environment = self._environment(spec, directory, address=address, goes_on=kept is not None)
-        options = build_options(
-            plan,
-            launcher=directory.write_launcher(self._launcher(directory, environment, sandbox)),
-            system_prompt_file=directory.cli_paths.path / directory.system_prompt_file.name,
-            work=directory.work,
-            server=bridge.server(),
-            hooks=SdkHooks(bridge),
-            full=spec.full,
-            with_login=self.auth.login is not None,
-        )
-        # The SDK adds the server's own variables, which the launcher has until it removes them.
-        options.env = dict.fromkeys(os.environ, "")
-        if session is not None:
-            session.configure(options, directory, is_stored=spec.stores_session)
-        stderr = StderrTail()
-        options.stderr = stderr.append
-        process = CliProcess(
-            self.new_client(options),
-            directory,
-            stderr=stderr,
-            reads_usage_baseline=self.auth.login is not None,
-            before_cleanup=None if session is None else session.save_missed_lines,
-            sandbox=sandbox,
-            # A login may change meanwhile, and a workspace is filled for one run.
-            stays=spec.stores_session and sandbox is None and self.auth.login is None,
-            start_slot=self.slots.slot(),
-            warm_up=self.auth.warming_up(address) if ahead else None,
-        )
-        self._keep(process, process.start())
+        async with self._directory(sandbox) as directory:
+            directory.system_prompt_file.write_text(spec.system_prompt, encoding="utf-8")
+            if session is not None:
+                await asyncio.to_thread(session.write_transcript, directory)
+            environment = self._environment(spec, directory, address=address, goes_on=kept is not None)
+            options = build_options(
+                plan,
+                launcher=directory.write_launcher(self._launcher(directory, environment, sandbox)),
+                system_prompt_file=directory.cli_paths.path / directory.system_prompt_file.name,
+                work=directory.work,
+                server=bridge.server(),
+                hooks=SdkHooks(bridge),
+                full=spec.full,
+                with_login=self.auth.login is not None,
+            )
+            # The SDK adds the server's own variables, which the launcher has until it removes them.
+            options.env = dict.fromkeys(os.environ, "")
+            if session is not None:
+                session.configure(options, directory, is_stored=spec.stores_session)
+            stderr = StderrTail()
+            options.stderr = stderr.append
+            process = CliProcess(
+                self.new_client(options),
+                directory,
+                stderr=stderr,
+                reads_usage_baseline=self.auth.login is not None,
+                before_cleanup=None if session is None else session.save_missed_lines,
+                sandbox=sandbox,
+                # A login may change meanwhile, and a workspace is filled for one run.
+                stays=spec.stores_session and sandbox is None and self.auth.login is None,
+                start_slot=self.slots.slot(),
+                warm_up=self.auth.warming_up(address) if ahead else None,
+            )
+            self._keep(process, process.start())
         return StartedCli(process, bridge, address, spec, session)
+
+    @asynccontextmanager
+    async def _directory(self, sandbox: Sandbox | None) -> AsyncIterator[RunDirectory]:
+        """A folder for a CLI, which is removed if none is started in it; raises `AgentFailed`."""
+        try:
+            inside = None if sandbox is None else sandbox.paths
+            directory = await asyncio.to_thread(
+                RunDirectory, self.directory, login=self.auth.login, inside=inside
+            )
+            try:
+                yield directory
+            except BaseException:
+                await run_to_completion(asyncio.to_thread(directory.remove))
+                raise
+        except OSError as error:
+            log.error(  # noqa: TRY400 - its text has a path
+                "cli.failed", failure="not_started", reason=error.strerror, killed=False, stderr=[]
+            )
+            raise AgentFailed("not_started", is_silent=True) from error
 
     def _keep(self, process: CliProcess, owner: asyncio.Task[None]) -> None:
         self._processes[owner] = process

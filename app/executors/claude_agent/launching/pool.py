@@ -108,7 +108,6 @@ class CliPool:
 
     @property
     def is_starting(self) -> bool:
-        """Whether a process is being launched."""
         return bool(self._starting)
 
     def counts(self) -> dict[str, int]:
@@ -134,7 +133,6 @@ class CliPool:
         self._end([idle for idle in self._idle if idle.since < oldest or not idle.cli.process.alive])
 
     async def aclose(self) -> None:
-        """End every idle process."""
         self._closed = True
         for starting in list(self._starting):
             await asyncio.wait({starting})

@@ -40,7 +40,6 @@ class LaunchSpec:
 
     @classmethod
     def of(cls, plan: RunPlan, system_prompt: str, *, full: bool) -> "LaunchSpec":
-        """The spec for a run."""
         bridge = McpBridge(plan)
         return cls(
             graph=plan.spec,
@@ -76,7 +75,6 @@ class StartedCli:
             self.session.start_turn(turn)
 
     def attach_run(self, context: RunContext, channel: Channel) -> None:
-        """Execute tool calls for this run."""
         self.bridge.attach_run(context, channel)
 
     async def leave(self, reached: Callable[[], tuple[str | None, Collection[str]]]) -> None:

@@ -73,7 +73,6 @@ class CliCosts:
             self._problem = self._problem or "interrupted"
 
     def compare(self, *, messages: int) -> CostComparison:
-        """Compare the run, of which so many messages were measured."""
         problem, cli = self._problem, self._cost()
         if cli is None:
             problem = problem or "no result of the CLI"
@@ -153,7 +152,6 @@ def _as_counted_by_cli(message: MessageUsage, requested: str) -> BilledUsage:
 
 
 def _without_model(iteration: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A sampling iteration is one of the requested model."""
     return iteration if iteration.get("type") == ADVISOR else {**iteration, "model": None}
 
 

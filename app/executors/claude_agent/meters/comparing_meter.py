@@ -72,7 +72,6 @@ class ComparingMeter:
                 log.error("meters.not_measured", message_id=message_id, sdk=reported.usage)
 
     def summary(self) -> Meters:
-        """See the protocol."""
         messages = len(self.channel.messages)
         cost = self.costs.compare(messages=messages)
         return Meters(sdk=len(self._parents), gateway=messages, drift=self._drift, cost=cost)

@@ -53,7 +53,6 @@ class SdkMeter:
         self._costs = CliCosts(lambda: self.process.usage_baseline)
 
     def observe(self, message: Message) -> None:
-        """See the protocol."""
         match message:
             case StreamEvent(event={"type": "message_start", "message": dict(started)}):
                 if is_message_id(str(started.get("id"))):
@@ -65,7 +64,6 @@ class SdkMeter:
                 pass
 
     def feed(self, message: MeteredMessage) -> Iterator[UsageFact]:
-        """See the protocol."""
         self._shown.add(message.message_id)
         self._reported.append(message)
         seen = replace(message.as_measured(), at=self.channel.hooks.now())

@@ -65,7 +65,6 @@ class UsageFold:
     _reported: set[str] = field(default_factory=set)
 
     def feed(self, message: Message) -> list[MeteredMessage]:
-        """Messages completed by this one."""
         if isinstance(message, StreamEvent):
             return self._stream_event(message.event, message.parent_tool_use_id)
         if isinstance(message, AssistantMessage):

@@ -165,7 +165,6 @@ class CliProcess:
             return str(psutil.STATUS_DEAD)
 
     def discard(self) -> None:
-        """End a process that serves no run."""
         self._stopping = True
         # A task that is cancelled before its first step would clean up nothing, and one that is cancelled
         # during its cleanup would not finish it.
@@ -220,7 +219,6 @@ class CliProcess:
 
     @property
     def run(self) -> CliRun:
-        """The run that it serves."""
         return self._run
 
     def close_open_run(self) -> None:

@@ -53,7 +53,6 @@ class CliRun:
         return self.keeps_open and not (self.pending.in_turn or self.pending.any_pending)
 
     def put(self, message_id: str, content: UserContent, priority: Priority | None) -> None:
-        """Queue a user message for the CLI."""
         self.pending.add(message_id)
         self._outbox.put_nowait(
             {
@@ -66,14 +65,12 @@ class CliRun:
         )
 
     def connect(self) -> None:
-        """The CLI is connected."""
         if self.continues:
             self.pending.continue_turn()
             self.turn_started.set()
             self.prompted.set()
 
     async def next_prompt(self) -> dict[str, Any]:
-        """The next user message to send."""
         if self.prompted.is_set():
             # A message with priority "now" would overtake a prompt that the CLI has not started.
             await self.turn_started.wait()

@@ -67,10 +67,14 @@ class RunDirectory:
         self._config = login
         self._shares_config = login is not None
         self.path = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
-        for name in ("home", "tmp", "config", "work"):
-            (self.path / name).mkdir()
-        if login is None:
-            (self.path / "config" / ".claude.json").write_text(STARTED_BEFORE, encoding="utf-8")
+        try:
+            for name in ("home", "tmp", "config", "work"):
+                (self.path / name).mkdir()
+            if login is None:
+                (self.path / "config" / ".claude.json").write_text(STARTED_BEFORE, encoding="utf-8")
+        except OSError:
+            _remove_tree(self.path)
+            raise
         self.work = self.path / "work"
         """The working directory of a CLI without a sandbox; in a sandbox it is the workspace."""
         self.cli_paths = inside or CliPaths(self.path, self.config, self.work)

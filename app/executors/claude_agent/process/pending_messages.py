@@ -27,7 +27,6 @@ class PendingMessages:
         return len(self._pending) > (0 if self.in_turn else 1)
 
     def add(self, message_id: str) -> None:
-        """A message is going to be sent."""
         self._pending.append(message_id)
 
     def continue_turn(self) -> None:
@@ -35,7 +34,6 @@ class PendingMessages:
         self.in_turn = self.any_turn_started = True
 
     def feed(self, message: Message) -> None:
-        """Process a message of the CLI."""
         match message:
             case UserMessage(uuid=str(started)) if started in self._pending:
                 self._pending.remove(started)

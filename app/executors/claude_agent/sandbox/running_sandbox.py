@@ -83,7 +83,6 @@ class RunningSandbox:
         """Whether the workspace contains all its files."""
 
     def wrap(self, cli: Path, files: Mapping[Path, Path], directory: Path) -> Wrapping:
-        """See the port."""
         spec, reaches_hosts = self.workspace.spec, self._egress is not None
         program = bubblewrap.command_sandbox(spec, reaches_hosts=reaches_hosts)
         commands = write_program(directory / "command_sandbox", program)
@@ -139,16 +138,13 @@ class RunningSandbox:
 
     @property
     def config(self) -> Path:
-        """See the port."""
         return _path_of(self._config)
 
     @property
     def traffic(self) -> Sequence[HostTraffic]:
-        """See the port."""
         return () if self._egress is None else self._egress.traffic
 
     async def aclose(self) -> None:
-        """See the port."""
         if self._egress is not None:
             await self._egress.aclose()
         await asyncio.to_thread(self._close)
@@ -164,7 +160,6 @@ class RunningSandbox:
             self.filled, self._closed = False, True
 
     def exceeded_limit(self) -> str | None:
-        """See the port."""
         if not self.filled:
             return None
         with self._lock:
@@ -186,7 +181,6 @@ class RunningSandbox:
         return None
 
     def usage(self) -> Usage:
-        """The current usage."""
         tasks = memory = 0
         cpu_s = 0.0
         pids = processes_of(self._directory)

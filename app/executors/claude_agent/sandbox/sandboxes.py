@@ -27,11 +27,9 @@ class BubblewrapSandboxes:
     """The way of their commands to other hosts."""
 
     async def require(self) -> None:
-        """See the port."""
         await self.probe.require()
 
     async def open(self, workspace: Workspace, network: Sequence[str]) -> RunningSandbox:
-        """See the port."""
         spec = workspace.spec
         try:
             group = None if self.groups is None else await asyncio.to_thread(self.groups.create, spec)

@@ -11,7 +11,6 @@ _EXITING = 0x4
 
 
 def processes_of(directory: Path) -> list[int]:
-    """The ids of all processes; `directory` is the sandbox's /proc."""
     return _numbers_in(directory)
 
 

@@ -57,7 +57,6 @@ class CliTool:
 
     @property
     def effect(self) -> Effect:
-        """What a call may do."""
         return "read_only" if self.read_only else "state_change"
 
     @property
@@ -71,7 +70,6 @@ class CliTool:
 
 
 def ruled_tool(tool: str) -> RuledTool:
-    """What rules know of one of these tools."""
     types = _ARGUMENT_TYPES.get(tool)
     fields = None if types is None else {name: {"type": kind} for name, kind in types.items()}
     return RuledTool(CliTool(tool).effect, None if fields is None else {"properties": fields})

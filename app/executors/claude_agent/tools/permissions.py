@@ -59,7 +59,6 @@ class ToolPermissions:
         return _deny(reason)
 
     async def report(self, name: str, args: Mapping[str, Any], call_id: str, result: ToolResult) -> None:
-        """Report the result of a call that this has decided about."""
         if self._covers(name):
             visible = builtin_tools.visible_args(name, dict(args))
             await self._report(CliTool(name), visible, call_id, result)

@@ -58,7 +58,6 @@ def open_calls(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def message_of(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The message of a line; empty if it has none."""
     message = line.get("message")
     return message if isinstance(message, dict) else {}
 

@@ -57,7 +57,7 @@ class OpenCalls:
         making = asyncio.create_task(turn.run(uses))
         control.can_park = True
         try:
-            await first_of(asyncio.wait({making}), deadline.next_stop(), control.parking.wait())
+            await first_of(making, deadline.next_stop(), control.parking.wait())
         finally:
             making.cancel()
             with anyio.CancelScope(shield=True):

@@ -85,7 +85,6 @@ class AgUiEncoder:
 
     @property
     def ended(self) -> bool:
-        """Whether this AG-UI run has ended."""
         return self._mapper.ended
 
     @property
@@ -115,7 +114,6 @@ class AgUiEncoder:
         return self._error(STOPPING_MESSAGE, ServerStopping.code)
 
     def message_ids(self, entries: Sequence[LogEntry]) -> set[str]:
-        """The ids of all messages that these entries result in."""
         events = (event for entry in entries for event in self._events(entry))
         return {message_id for event in events for message_id in _messages_of(event)}
 

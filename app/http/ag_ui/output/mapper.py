@@ -15,8 +15,8 @@ from app import events
 from app.http.ag_ui.interrupt import METADATA_KEY, InterruptId, PersonRequest, build_interrupt
 from app.http.ag_ui.output.client_calls import BegunCall, ClientCalls
 from app.http.ag_ui.output.message_builder import MessageBuilder
-from app.http.ag_ui.output.run_end import ERROR_MESSAGES, run_result, token_usage
-from app.requests.outcome import ErrorCode
+from app.http.ag_ui.output.run_end import run_result, token_usage
+from app.runs.events.failures import failure_of
 from app.streams.port import LogEntry
 
 _Custom: TypeAlias = (
@@ -68,7 +68,7 @@ class AgUiEventMapper:
         self._message: str | None = None
         self._writing: str | None = None
         self._final: events.AssistantFinal | None = None
-        self._error: ErrorCode | None = None
+        self._error: events.RunError | None = None
         self._position = 0
         self._pending: dict[str, PersonRequest] = {}
         self._client_calls = ClientCalls(answered, names_pending=names_pending)
@@ -202,8 +202,8 @@ class AgUiEventMapper:
         match event:
             case events.AssistantFinal():
                 self._final = event
-            case events.RunError(error=error):
-                self._error = error
+            case events.RunError():
+                self._error = event
             case events.Done():
                 yield from self._close_all(failed=self._error is not None)
                 yield self._run_end(event)
@@ -326,12 +326,12 @@ class AgUiEventMapper:
         if self._error is None:
             outcome = core.RunFinishedSuccessOutcome(type="success")
             return self._run_finished(outcome=outcome, usage=usage, result=run_result(self._final, done))
-        if self._error == "aborted":
+        if self._error.error == "aborted":
             # AG-UI has an outcome of its own for cancelled runs.
             return self._run_finished(outcome=core.RunFinishedCancelledOutcome(type="cancelled"), usage=usage)
         return core.RunErrorEvent(
-            message=ERROR_MESSAGES[self._error],
-            code=self._error,
+            message=failure_of(self._error).detail,
+            code=self._error.error,
             usage=usage,
             metadata={METADATA_KEY: {"finishReason": done.finish_reason}},
         )
@@ -351,7 +351,6 @@ def _agent_name(call: events.ToolCallStart) -> str:
 
 
 def tool_result_id(call_id: str) -> str:
-    """The id of the message with a call's result."""
     return f"{call_id}:result"
 
 

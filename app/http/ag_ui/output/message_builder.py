@@ -37,7 +37,6 @@ class MessageBuilder:
         )
 
     def close(self) -> Iterator[core.BaseEvent]:
-        """Close the open message or reasoning."""
         if self._message is not None:
             yield core.TextMessageEndEvent(message_id=self._message, subagent_run_id=self._subagent)
         if self._reasoning is not None:

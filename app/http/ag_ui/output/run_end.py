@@ -1,29 +1,11 @@
 """What the end of an AG-UI run contains; pure."""
 
-from typing import Any, Final
+from typing import Any
 
 from ag_ui.core import TokenUsage
 
 from app.events import AssistantFinal, Done
-from app.requests.outcome import ErrorCode, FinalUsage
-
-ERROR_MESSAGES: Final[dict[ErrorCode, str]] = {
-    "invalid_request": "The request is not valid.",
-    "not_found": "A resource that the run needs does not exist.",
-    "timeout": "The run took too long or too many turns.",
-    "rate_limit": "A limit of the run or of the model provider has been reached.",
-    "internal": "An internal error occurred.",
-    "insufficient_credits": "The account has no credit left.",
-    "budget_reached": "A budget of the account is used up.",
-    "provider_unavailable": "The model provider is unavailable or rejects our requests.",
-    "provider_refused": "The model provider refuses this server's calls; its operator must act.",
-    "agent_unavailable": "The agent's program failed on this server; try again later.",
-    "refused": "The model refuses to answer this.",
-    "length": "The answer is longer than a message of the model may be.",
-    "context": "The prompt and the answer are longer than the context of the model.",
-    "tool_server_unavailable": "A tool server that the run needs is unavailable; try again later.",
-    "database_unavailable": "The database or the storage of contents is unavailable; try again later.",
-}
+from app.requests.outcome import FinalUsage
 
 
 def token_usage(usage: FinalUsage) -> list[TokenUsage] | None:

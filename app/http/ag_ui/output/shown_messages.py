@@ -13,7 +13,6 @@ class ShownMessages:
         self._events: list[core.BaseEvent] = []
 
     def add(self, event: core.BaseEvent) -> None:
-        """The client gets this event."""
         if isinstance(event, _MESSAGE_EVENTS):
             self._events.append(event)
 
@@ -34,7 +33,6 @@ class ShownMessages:
         return is_shown
 
     def messages(self) -> list[core.Message]:
-        """All messages, in order."""
         ids = {message.id for message in _folded(self._events)}
         return [*(message for message in self._posted if message.id not in ids), *_folded(self._events)]
 
@@ -66,7 +64,6 @@ def _is_of(event: core.BaseEvent, message_id: str) -> bool:
 
 
 def _folded(events: Sequence[core.BaseEvent]) -> Iterator[core.Message]:
-    """The messages that a client makes of the events."""
     found: dict[str, core.Message] = {}
     calls: dict[str, core.ToolCall] = {}
     for event in events:

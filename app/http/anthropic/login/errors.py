@@ -30,7 +30,6 @@ class OAuthErrors(ForeignErrors):
     path = PATH
 
     def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:  # noqa: ARG002
-        """See `ForeignErrors`."""
         status, code = problem["status"], _RENAMED.get(problem["code"], problem["code"])
         if code not in _CODES:
             code = "temporarily_unavailable" if status >= _SERVER_ERROR else "invalid_request"

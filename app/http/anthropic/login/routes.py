@@ -58,7 +58,6 @@ def _documented(*names: str) -> dict[str, Any]:
 
 
 async def _device(request: Request, request_id: RequestId) -> Actor:
-    """Who uses a token of a login."""
     return Actor("http", address=request.client.host if request.client else None, request_id=request_id)
 
 

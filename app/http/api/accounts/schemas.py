@@ -55,7 +55,6 @@ class AccountBalance(BalanceResponse, _OfAccount):
 
     @classmethod
     def of_account(cls, account: AccountRecord, credit: CreditBalance) -> "AccountBalance":
-        """Build from an account and its credit."""
         return cls.built_from(credit, account, account=account.name, **computed_fields(credit))
 
 
@@ -68,7 +67,6 @@ class ChangedAccount(AccountBalance):
     def of_changed(
         cls, account: AccountRecord, credit: CreditBalance, *, stopped_runs: int
     ) -> "ChangedAccount":
-        """Build from an account, its credit, and how many of its runs stop."""
         shown = AccountBalance.of_account(account, credit)
         return cls.built_from(shown, stopped_runs=stopped_runs)
 
@@ -103,7 +101,6 @@ class _Amount(InputModel):
 
     @property
     def amount(self) -> int:
-        """The amount in credits."""
         if self.usd is not None:
             return int(self.usd * CREDITS_PER_DOLLAR)
         return self.credits or 0

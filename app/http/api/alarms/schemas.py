@@ -24,7 +24,6 @@ class DriftedRun(ResponseModel):
 
     @classmethod
     def of(cls, run: RunRecord) -> "DriftedRun":
-        """Build from a run record."""
         return cls.built_from(
             run,
             run.key,
@@ -69,7 +68,6 @@ class AlarmsResponse(ResponseModel):
 
     @classmethod
     def of(cls, drifted: DriftedRuns, unpriced: UnpricedReceipts) -> "AlarmsResponse":
-        """Build from query results."""
         newest = [DriftedRun.of(run) for run in drifted.newest]
         return cls(
             drift=DriftAlarm.built_from(drifted, newest=newest),

@@ -59,7 +59,6 @@ class ApprovalResponse(ResponseModel):
 
     @classmethod
     def of(cls, call: OpenCall, *, shows_money: bool, schema_of: SchemaOf) -> "ApprovalResponse":
-        """Build from a call and the event of its request."""
         asked: dict[str, Any] = call.request
         return cls.built_from(
             call,
@@ -96,7 +95,6 @@ class ApprovalsResponse(ResponseModel):
     def of(
         cls, page: AccountCallPage, *, shows_money: bool, schema_of: SchemaOf = lambda _: None
     ) -> "ApprovalsResponse":
-        """Build from a page; `shows_money`: whether the key may read receipts."""
         counts = {shown: page.counts.get(stored, 0) for shown, stored in KINDS.items()}
         return cls(
             items=[

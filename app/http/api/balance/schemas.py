@@ -78,7 +78,6 @@ class BalanceResponse(ResponseModel):
 
     @classmethod
     def of(cls, credit: CreditBalance) -> "BalanceResponse":
-        """Build from an account's credit."""
         return cls.built_from(credit, **computed_fields(credit))
 
 

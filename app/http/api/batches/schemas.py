@@ -54,7 +54,6 @@ class BatchResponse(ResponseModel):
 
     @classmethod
     def of(cls, batch: Batch, cost_usd: Decimal | None, **computed: Any) -> Self:
-        """Build from a batch."""
         counts = BatchCounts.built_from(batch, running=batch.started)
         shown = {"batch_id": batch.id, "reason": batch.stop_reason, "cost_usd": cost_usd}
         return cls.built_from(batch, counts=counts, **shown, **computed)
@@ -75,7 +74,6 @@ class BatchPreviewResponse(ResponseModel):
 
     @classmethod
     def of(cls, checked: CheckedBatch, forecast: Forecast | None) -> Self:
-        """Build from a checked batch."""
         return cls.built_from(checked, items=len(checked.items), forecast=forecast)
 
 
@@ -95,7 +93,6 @@ class BatchResultResponse(ResponseModel):
 
     @classmethod
     def of(cls, found: ItemResult, *, with_cost: bool) -> Self:
-        """Build from an item."""
         item, run = found.item, found.run
         final = None if run is None else run.final
         is_deleted = run is not None and run.contents_deleted_at is not None

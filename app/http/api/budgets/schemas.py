@@ -71,7 +71,6 @@ class BudgetRequest(InputModel):
         return self
 
     def named(self, budget_id: str, *, is_operators: bool) -> AccountBudget:
-        """It as a budget."""
         credits_ = None if self.usd is None else int(self.usd * CREDITS_PER_DOLLAR)
         return AccountBudget(
             *(budget_id, self.scope, self.match, self.window, credits_, self.tokens, self.mode),
@@ -106,7 +105,6 @@ class BudgetResponse(ResponseModel):
 
     @classmethod
     def of(cls, found: tuple[AccountBudget, BudgetUse]) -> "BudgetResponse":
-        """Build from a budget and its use."""
         budget, used = found
         limit, tokens = budget.credits, budget.tokens
         return cls.built_from(

@@ -80,7 +80,6 @@ class GraphResponse(ResponseModel):
 
     @classmethod
     def of(cls, graph: GraphSpec) -> "GraphResponse":
-        """Build from a graph."""
         rule = graph.client_tools
         return cls.built_from(
             graph,
@@ -134,7 +133,6 @@ class ModelResponse(ResponseModel):
 
     @classmethod
     def of(cls, model: KnownModel, price: ModelPrice | None, *, refusal: str | None) -> "ModelResponse":
-        """Build from a model and its price for prompts of normal length."""
         return cls.built_from(
             model,
             efforts=efforts_of(model.id),

@@ -21,7 +21,6 @@ class RootResponse(ResponseModel):
 
     @classmethod
     def of(cls, root: ChainRoot) -> "RootResponse":
-        """Build from a stored root."""
         signature = base64.b64encode(root.signature).decode()
         return cls.built_from(root, hash=root_hash(root.statement), signature=signature)
 

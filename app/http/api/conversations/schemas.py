@@ -56,7 +56,6 @@ class ChatResponse(ResponseModel):
 
     @classmethod
     def of(cls, conversation: Conversation) -> "ChatResponse":
-        """Build from a conversation record."""
         return cls(id=conversation.state_key, title=conversation.title, updated_at=conversation.updated_at)
 
 
@@ -98,7 +97,6 @@ class ConversationMessageResponse(ResponseModel):
 
     @classmethod
     def of(cls, entry: PageEntry) -> "ConversationMessageResponse":
-        """Build from a message of a page."""
         message = entry.message
         common: dict[str, Any] = {"type": message.type, "run_id": message.run_id, "at": message.at}
         match message.type:
@@ -155,7 +153,6 @@ class ConversationDetailResponse(ConversationResponse):
     def of_page(
         cls, page: ConversationPage, totals: Mapping[str, RunTotals] | None
     ) -> "ConversationDetailResponse":
-        """Build from a page: the messages of each run are followed by its result."""
         return cls.built_from(
             page.conversation, messages=list(_messages(page, totals)), next_cursor=page.next_cursor
         )
@@ -172,7 +169,6 @@ class GrantResponse(ResponseModel):
 
     @classmethod
     def of(cls, grant: PermissionGrant) -> "GrantResponse":
-        """Build from a grant."""
         return cls.built_from(grant, tool_name=grant.tool_id)
 
 
@@ -195,7 +191,6 @@ class BranchResponse(ResponseModel):
 
     @classmethod
     def of(cls, branch: BranchSummary, totals: Mapping[str, RunTotals] | None) -> "BranchResponse":
-        """Build from a branch and the totals of its runs."""
         cost = None if totals is None else sum((totals[run].cost_usd for run in branch.runs), Decimal())
         return cls.built_from(branch, runs=len(branch.runs), cost_usd=cost)
 
@@ -210,7 +205,6 @@ class BranchesResponse(ResponseModel):
     def of(
         cls, branches: Sequence[BranchSummary], totals: Mapping[str, RunTotals] | None
     ) -> "BranchesResponse":
-        """Build from all branches of a conversation and the totals of their runs."""
         items = [BranchResponse.of(branch, totals) for branch in branches]
         cost = None if totals is None else sum((item.cost_usd or Decimal() for item in items), Decimal())
         return cls(items=items, cost_usd=cost)
@@ -230,7 +224,6 @@ class ChangedConversation(InputModel):
     archived: NeverNull[StrictBool] = None
 
     def change(self) -> ConversationChange:
-        """Build the change."""
         return ConversationChange(**self.model_dump())
 
 

@@ -31,7 +31,6 @@ class CreatedShare(ShareResponse):
 
     @classmethod
     def of(cls, share: ConversationShare, token: str, page: str) -> "CreatedShare":
-        """Build from a link, its token and the URL of the page that shows it."""
         # Browsers do not send what is after `#`, so that no log has it.
         return cls.built_from(share, url=f"{page}#{token}", token=token)
 
@@ -56,7 +55,6 @@ class SharedConversation(ResponseModel):
 
     @classmethod
     def of(cls, page: SharedPage) -> "SharedConversation":
-        """Build from a page."""
         return cls(
             title=page.title,
             shared_at=page.share.created_at,

@@ -28,6 +28,5 @@ class ErasureResponse(ResponseModel):
 
     @classmethod
     def of(cls, erasure: Erasure) -> "ErasureResponse":
-        """Build from an erasure."""
         status = "running" if erasure.ended_at is None else "completed"
         return cls.built_from(erasure, job_id=erasure.id, status=status)

@@ -21,7 +21,6 @@ class RunFileResponse(ResponseModel):
 
     @classmethod
     def of(cls, file: StoredFile) -> "RunFileResponse":
-        """Build from a stored file."""
         guess, encoding = mimetypes.guess_type(file.path)
         media_type = guess if guess is not None and encoding is None else _UNKNOWN
         return cls.built_from(file, media_type=media_type)
@@ -41,7 +40,6 @@ class FileListing(ResponseModel):
 
     @classmethod
     def of(cls, listing: WorkspaceListing, **more: Any) -> Self:
-        """Build from a file listing."""
         return cls(
             **more,
             items=[RunFileResponse.of(file) for file in listing.files],

@@ -106,7 +106,6 @@ class FleetResponse(ResponseModel):
 
     @classmethod
     def of(cls, found: FleetSnapshot) -> "FleetResponse":
-        """Build from a snapshot."""
         totals = found.totals
         return cls.built_from(
             found,

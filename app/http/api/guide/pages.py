@@ -14,6 +14,8 @@ LAYOUT: Final = Path(__file__).parents[3] / "web" / "guide.html"
 
 _SETTINGS: Final = ".env.example"
 _DOCUMENTS: Final = "docs/"
+OF_THE_CODE: Final = ("docs/decisions/", "docs/ARCHITECTURE.md", "docs/TOUR.md")
+"""Documents for those who change it, who have a checkout."""
 _PART: Final = re.compile(r"\*\*(.+?)\*\*:?(.*?)(?=^\*\*|\Z)", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)")
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
@@ -45,11 +47,11 @@ def guide_pages() -> dict[str, GuidePage]:
 
 
 def _sources() -> Iterator[tuple[str, str]]:
-    """The names and texts of the documents; `decisions/` are for those who change the code."""
+    """The names and texts of the documents."""
     texts = shipped_texts(_SETTINGS, _DOCUMENTS)
     yield "settings", _settings(texts.pop(_SETTINGS))
     for path, text in texts.items():
-        if not path.startswith(f"{_DOCUMENTS}decisions/"):
+        if not path.startswith(OF_THE_CODE):
             yield path.removeprefix(_DOCUMENTS).removesuffix(".md"), text
 
 

@@ -36,7 +36,6 @@ class RenderedPage:
 
 
 def render(page: GuidePage, root: str) -> RenderedPage:
-    """Render a page; `root` leads from it to the root of the server."""
     tokens = _MARKDOWN.parse(_NOT_SHIPPED.sub("", page.text))
     sections = [Section("", 1, page.title)]
     for index, token in enumerate(tokens):

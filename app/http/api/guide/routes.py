@@ -50,7 +50,6 @@ async def guide_page(name: str) -> Response:
 
 @cache
 def _page(name: str) -> bytes:
-    """A page in its layout, compressed."""
     page, names = guide_pages()[name], list(guide_pages())
     root = "../" * (name.count("/") + 2 if name else 1)
     rendered, place = render(page, root), names.index(name)

@@ -62,7 +62,6 @@ class ManagedKey(ApiKeyResponse):
 
     @classmethod
     def of(cls, key: KeyRecord) -> "ManagedKey":
-        """A key and its rights."""
         return cls.built_from(key, key.terms, limits=_limits(key.terms))
 
 

@@ -37,6 +37,5 @@ class LedgerEntryResponse(ResponseModel):
 
     @classmethod
     def of(cls, entry: ListedEntry) -> "LedgerEntryResponse":
-        """Build from an entry."""
         dollars = {"amount_usd": usd(entry.credits), "balance_after_usd": usd(entry.balance_after)}
         return cls.built_from(entry, **dollars)

@@ -29,7 +29,6 @@ class RateResponse(ResponseModel):
 
     @classmethod
     def of(cls, rate: Rate) -> "RateResponse":
-        """Build from a rate."""
         tiers = [
             LongPromptRate(above_prompt_tokens=above, usd_per_mtok=plain(price))
             for above, price in rate.tiers
@@ -56,7 +55,6 @@ class PriceResponse(ResponseModel):
 
     @classmethod
     def of(cls, model: str, price: ModelPrice) -> "PriceResponse":
-        """Build from a model's price."""
         factors = {str(name): _plain(values) for name, values in sorted(price.extras.factors.items())}
         return cls(
             model=model,

@@ -37,7 +37,6 @@ async def receipt_filter(
     ] = None,
     labels: LabelParams,
 ) -> ReceiptFilter:
-    """Collect the filters of a request."""
     return ReceiptFilter(
         run_id, graph_id, model, used_from, used_to, api_key_id, basis, origin, cache_miss, labels
     )

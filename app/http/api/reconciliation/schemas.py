@@ -72,7 +72,6 @@ class DifferenceResponse(ResponseModel):
 
     @classmethod
     def of(cls, found: Difference) -> "DifferenceResponse":
-        """Build from a record."""
         return cls.built_from(
             found,
             found.dimensions,
@@ -102,7 +101,6 @@ class PriceDifferenceResponse(ResponseModel):
 
     @classmethod
     def of(cls, found: PriceDifference) -> "PriceDifferenceResponse":
-        """Build from a record."""
         return cls.built_from(
             found,
             found.dimensions,
@@ -138,7 +136,6 @@ class OrganizationResponse(ResponseModel):
 
     @classmethod
     def of(cls, found: OrganizationStatement) -> "OrganizationResponse":
-        """Build from a statement."""
         return cls.built_from(
             found,
             total=_total(found.models),
@@ -163,7 +160,6 @@ class RunReconciliationResponse(ResponseModel):
 
     @classmethod
     def of(cls, found: RunStatement, as_of: datetime | None) -> "RunReconciliationResponse":
-        """Build from a statement."""
         differences = [DifferenceResponse.of(each) for each in found.differences]
         return cls.built_from(found, differences=differences, as_of=as_of)
 
@@ -183,7 +179,6 @@ class ReconciliationResponse(ResponseModel):
 
     @classmethod
     def of(cls, found: ReconciliationStatement, as_of: datetime | None) -> "ReconciliationResponse":
-        """Build from a statement."""
         return cls.built_from(
             found,
             differences=[DifferenceResponse.of(each) for each in found.differences],

@@ -92,7 +92,6 @@ class PreviewResponse(ResponseModel):
 
     @classmethod
     def of(cls, plan: RunPlan, preview: Preview, forecast: Forecast | None) -> "PreviewResponse":
-        """Build from a planned run."""
         timeout_s = plan.timeout.total_seconds()
         return cls.built_from(
             plan,

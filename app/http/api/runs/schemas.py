@@ -86,7 +86,6 @@ class RunBillingResponse(ResponseModel):
 
     @classmethod
     def of(cls, totals: RunTotals, meters: Meters | None) -> "RunBillingResponse":
-        """Build from receipt totals."""
         return cls.built_from(
             totals,
             meters=meters,
@@ -144,6 +143,5 @@ class RunResponse(ResponseModel):
 
     @classmethod
     def of(cls, run: RunRecord, totals: RunTotals | None, traffic: Sequence[HostTraffic]) -> "RunResponse":
-        """Build from a run record."""
         billing = None if totals is None else RunBillingResponse.of(totals, run.meters)
         return cls.built_from(run, run.key, run.labels, network=traffic, billing=billing)

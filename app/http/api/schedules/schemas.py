@@ -38,7 +38,6 @@ class ScheduleRequest(InputModel):
 
     @property
     def order(self) -> ScheduleOrder:
-        """The order that the service expects."""
         timing = Timing(self.cron, self.time_zone, self.start_at, self.end_at)
         terms = ScheduleTerms(timing, self.overlap, self.catch_up_s)
         return ScheduleOrder(self.schedule_id, terms, self.run, self.paused)
@@ -56,7 +55,6 @@ class ScheduleChange(InputModel):
     run: NeverNull[DelegatedRunRequest] = None
 
     def applied_to(self, terms: ScheduleTerms) -> ScheduleTerms:
-        """The terms with the sent fields replaced."""
         sent = {name: getattr(self, name) for name in self.model_fields_set if name != "run"}
         timing = {name: sent.pop(name) for name in list(sent) if name in Timing.__dataclass_fields__}
         return replace(terms, timing=replace(terms.timing, **timing), **sent)
@@ -86,7 +84,6 @@ class ScheduleResponse(ResponseModel):
 
     @classmethod
     def of(cls, schedule: Schedule) -> Self:
-        """Build from a schedule."""
         return cls.built_from(schedule, schedule.terms, schedule.terms.timing, schedule.summary)
 
 
@@ -105,5 +102,4 @@ class ScheduledRunResponse(ResponseModel):
 
     @classmethod
     def of(cls, due: ScheduledRun) -> Self:
-        """Build from a due time."""
         return cls.built_from(due, run_id=due.run_id if due.outcome == "started" else None)

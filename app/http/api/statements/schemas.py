@@ -21,7 +21,6 @@ class StatementSummary(ResponseModel):
 
     @classmethod
     def of(cls, stored: StoredStatement) -> "StatementSummary":
-        """Build from a statement."""
         return cls.built_from(stored, **_balances(content_of(stored)))
 
 
@@ -62,7 +61,6 @@ class StatementResponse(StatementSummary):
 
     @classmethod
     def of(cls, stored: StoredStatement) -> "StatementResponse":
-        """Build from a statement."""
         content = content_of(stored)
         signature = None if stored.signature is None else base64.b64encode(stored.signature).decode()
         return cls.built_from(content, stored, signature=signature, **_balances(content))

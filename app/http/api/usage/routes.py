@@ -28,7 +28,6 @@ async def usage_filter(
     *,
     labels: LabelParams,
 ) -> UsageFilter:
-    """Collect the filters of a request."""
     return UsageFilter(since, until, model, graph_id, api_key_id, labels)
 
 

@@ -72,7 +72,6 @@ class UsageReportResponse(ResponseModel):
     def of(
         cls, query: UsageQuery, found: Sequence[UsageBreakdown], as_of: datetime | None
     ) -> "UsageReportResponse":
-        """Build from query results."""
         return cls(
             group_by=query.group_by,
             split_by=query.split_by,

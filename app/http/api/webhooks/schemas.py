@@ -78,7 +78,6 @@ class WebhookChange(InputModel):
     enabled: NeverNull[Annotated[bool, Field(strict=True)]] = None
 
     def applied_to(self, webhook: Registration) -> Registration:
-        """The webhook with the sent fields replaced."""
         return replace(
             webhook,
             url=webhook.url if self.url is None else self.url,
@@ -129,7 +128,6 @@ class WebhookWithSecret(WebhookResponse, _Secret):
 
     @classmethod
     def with_secret(cls, webhook: Webhook, secret: str) -> "WebhookWithSecret":
-        """Build from a webhook record and its secret."""
         return cls.built_from(webhook, secret=secret)
 
 
@@ -148,7 +146,6 @@ class DeliveryResponse(ResponseModel):
 
     @classmethod
     def of(cls, delivery: Delivery) -> "DeliveryResponse":
-        """Build from a delivery record."""
         return cls.built_from(
             delivery,
             id=message_id(delivery.id),

@@ -6,7 +6,7 @@ from typing import Any
 from app.http.openai.answer import NOTHING, AnswerOptions, Citations, Received, RunAnswer, in_chat
 from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.streaming.discarded_entries import discarded_in, not_discarded
-from app.runs.generate import FAILURES
+from app.runs.events.failures import failure_of
 from app.streams.port import LogEntry
 
 
@@ -19,22 +19,20 @@ class WholeCompletion(RunAnswer):
         self._ending: list[Delta] = []
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
-        """Keep these entries."""
         for entry in entries:
             self._new(entry)
         self._entries += entries
         return b""
 
     def encode_pause(self) -> bytes:
-        """Keep what the answer ends with."""
         self._ending = list(self._at_pause())
         return b""
 
     @property
     def content(self) -> dict[str, Any]:
-        """The completion; raises the run's error from `FAILURES`."""
+        """The completion; raises what `failure_of` the run is."""
         if (failure := self._failure) is not None:
-            raise FAILURES[failure](run_id=self._mapper.run_id)
+            raise failure_of(failure, run_id=self._mapper.run_id)
         choice = {"index": 0, "message": self._message(), "finish_reason": self._reason, "logprobs": None}
         completion = {**self._fields("chat.completion"), "choices": [choice]}
         return completion if self._usage is None else {**completion, "usage": self._usage}

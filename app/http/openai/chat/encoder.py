@@ -7,7 +7,7 @@ from app.http.openai.answer import NOTHING, AnswerOptions, Citations, Received, 
 from app.http.openai.errors import error_json
 from app.http.openai.mapper import Delta
 from app.http.streaming.encoder import DONE_FRAME, json_frame
-from app.runs.generate import FAILURES
+from app.runs.events.failures import failure_of
 from app.streams.port import LogEntry
 
 
@@ -22,7 +22,6 @@ class ChunkEncoder(RunAnswer):
         self._cited = Citations()
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
-        """The chunks of these entries."""
         return "".join(frame for entry in entries for frame in self._frames(entry)).encode("ascii")
 
     def encode_pause(self) -> bytes:
@@ -34,8 +33,8 @@ class ChunkEncoder(RunAnswer):
         if not self.ended:
             return
         if (failure := self._failure) is not None:
-            error = FAILURES[failure]()
-            yield json_frame(error_json(error.status, failure, error.detail))
+            error = failure_of(failure)
+            yield json_frame(error_json(error.status, failure.error, error.detail))
             yield DONE_FRAME
         else:
             yield from self._finish()

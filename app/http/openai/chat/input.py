@@ -60,7 +60,6 @@ class ChatCompletionRequest(PostedChat):
 
     @property
     def posted(self) -> Sequence[PostedMessage]:
-        """The messages."""
         return self.messages
 
     def field_of(self, index: int, part: str = "") -> str:
@@ -79,7 +78,6 @@ class ChatCompletionRequest(PostedChat):
 
     @property
     def client_functions(self) -> Sequence[FunctionDefinition]:
-        """The tools that the client executes."""
         return [tool.function for tool in self.tools or () if tool.function is not None]
 
     @property

@@ -68,7 +68,6 @@ async def find_item(
     page: str = "",
     has_images: bool = False,
 ) -> Item:
-    """One of its items; raises `ItemNotFound`."""
     items = opening_items(opened, has_images=has_images)
     if (name := ResponseName.of(item_id)) is not None and name.run_id in opened.path:
         items, _ = await _items_of(services, opened, RunId(name.run_id), page=page, has_images=has_images)

@@ -47,7 +47,6 @@ class OpenAiConversation(BaseModel):
 
     @classmethod
     def of(cls, conversation: Conversation, opening: Opening) -> Self:
-        """Build from a conversation."""
         created_at = int(conversation.created_at.timestamp())
         return cls(id=conversation.state_key, created_at=created_at, metadata=dict(opening.metadata))
 

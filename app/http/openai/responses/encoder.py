@@ -9,7 +9,7 @@ from app.http.openai.answer import NOTHING, AnswerOptions, Citations, Received, 
 from app.http.openai.mapper import Delta
 from app.http.openai.responses.ids import ResponseName
 from app.http.streaming.discarded_entries import discarded_in, not_discarded
-from app.runs.generate import FAILURES
+from app.runs.events.failures import failure_of
 from app.runs.records import RunRecord
 from app.streams.port import LogEntry
 
@@ -42,6 +42,8 @@ class ResponseEncoder(RunAnswer):
         self._record = record
         self._starting_after = starting_after
         self._sequence = 0
+        self._begun: str | None = None
+        """The status that was told last."""
         self._output: list[dict[str, Any]] = []
         self._open: dict[str, Any] = {}
         """The item that is being written: a message or reasoning."""
@@ -60,7 +62,6 @@ class ResponseEncoder(RunAnswer):
 
     @property
     def ended(self) -> bool:
-        """Whether the response is complete."""
         return self._is_over or super().ended
 
     @property
@@ -79,7 +80,6 @@ class ResponseEncoder(RunAnswer):
         return not self.ended and bool(self._for_client)
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
-        """The events of these entries."""
         return "".join(frame for entry in entries for frame in self._frames(entry)).encode("ascii")
 
     def encode_pause(self) -> bytes:
@@ -102,12 +102,11 @@ class ResponseEncoder(RunAnswer):
 
     @property
     def response(self) -> dict[str, Any]:
-        """The response as far as it goes."""
         status = self._status
         done, failure = self._mapper.done, self._failure
         error = None
         if failure is not None and status == "failed":
-            error = {"code": _CODES.get(failure, "server_error"), "message": FAILURES[failure]().detail}
+            error = {"code": _CODES.get(failure.error, "server_error"), "message": failure_of(failure).detail}
         details = {"reason": _INCOMPLETE[self._reason]} if status == "incomplete" else None
         usage = None if done is None else token_usage(done, "input", "output")
         return {
@@ -125,7 +124,7 @@ class ResponseEncoder(RunAnswer):
             waiting = "queued" if self._record.status == "queued" else "in_progress"
             return "completed" if self._is_over else waiting
         if self._failure is not None:
-            return "cancelled" if self._failure == "aborted" else "failed"
+            return "cancelled" if self._failure.error == "aborted" else "failed"
         return "incomplete" if self._reason in _INCOMPLETE else "completed"
 
     def _head(self, status: str) -> dict[str, Any]:
@@ -157,7 +156,7 @@ class ResponseEncoder(RunAnswer):
         deltas = self._new(entry)
         if entry.position > self._received.position:
             self._note(entry)
-            yield from self._begin()
+            yield from self._begin("queued" if isinstance(entry.event, events.Queued) else "in_progress")
         for delta in deltas:
             yield from self._added(delta)
         if self._mapper.done is not None:
@@ -188,11 +187,13 @@ class ResponseEncoder(RunAnswer):
             case _:
                 return False
 
-    def _begin(self) -> Iterator[str]:
-        if self._sequence:
+    def _begin(self, status: str = "in_progress") -> Iterator[str]:
+        if self._begun in ("in_progress", status):
             return
-        head = {**self._head("in_progress"), "error": None, "incomplete_details": None}
-        for name in ("created", "in_progress"):
+        names = (status,) if self._begun else ("created", status)
+        self._begun = status
+        head = {**self._head(status), "error": None, "incomplete_details": None}
+        for name in names:
             yield self._frame(f"response.{name}", response={**head, "output": [], "usage": None})
 
     def _finish(self) -> Iterator[str]:
@@ -249,7 +250,6 @@ class ResponseEncoder(RunAnswer):
             yield self._of_part("response.reasoning_summary_part.added", part=_summary(""))
 
     def _close(self) -> Iterator[str]:
-        """End the item that is open."""
         if not (item := self._open):
             return
         text = "".join(self._text)
@@ -318,13 +318,11 @@ class WholeResponse(ResponseEncoder):
         self._entries: list[LogEntry] = []
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
-        """Keep these entries."""
         super().encode(entries)
         self._entries += entries
         return b""
 
     def _frame(self, kind: str, **fields: Any) -> str:  # noqa: ARG002 - those of a stream
-        """No stream."""
         return ""
 
     def encode_so_far(self, entries: Sequence[LogEntry]) -> None:
@@ -343,9 +341,9 @@ class WholeResponse(ResponseEncoder):
         return whole.response
 
     def require_answer(self) -> None:
-        """Raise the run's error from `FAILURES`, if it has failed."""
+        """Raise what `failure_of` the run is, if it has failed."""
         if self._mapper.done is not None and self._failure is not None:
-            raise FAILURES[self._failure](run_id=self._mapper.run_id)
+            raise failure_of(self._failure, run_id=self._mapper.run_id)
 
 
 def _item(known: dict[str, Any], text: str | None, cited: Sequence[Delta] = ()) -> dict[str, Any]:

@@ -20,7 +20,6 @@ class ResponseName(NamedTuple):
 
     @classmethod
     def of(cls, known: str) -> "ResponseName | None":
-        """That of a response or of one of its items; None for other ids."""
         found = _ID.fullmatch(known)
         return None if found is None else cls(found[2], int(found[3] or 0))
 
@@ -32,7 +31,6 @@ class ResponseName(NamedTuple):
         return name
 
     def id_of(self, kind: Kind, item: str | int | None = None) -> str:
-        """The id of the response, or of one of its items."""
         if item is not None:
             return f"{kind}_{self.run_id}~{self.after}.{item}"
         return f"{kind}_{self.run_id}" + (f"~{self.after}" if self.after else "")

@@ -79,7 +79,6 @@ class InputItem(Posted):
 
     @property
     def message(self) -> PostedMessage | None:
-        """It as a message of a chat, if it is one."""
         match self.type:
             case "message":
                 return PostedMessage.model_validate({"role": self.role, "content": self.content})
@@ -174,7 +173,6 @@ class ResponseRequest(PostedChat):
 
     @property
     def decisions(self) -> Sequence[tuple[str, Decide]]:
-        """See `PostedChat`."""
         decided: list[tuple[str, Decide]] = []
         for _, item in self._items:
             asked = request_of(item.approval_request_id or "")
@@ -195,7 +193,6 @@ class ResponseRequest(PostedChat):
 
     @property
     def client_functions(self) -> Sequence[FunctionDefinition]:
-        """The tools that the client executes."""
         return [
             FunctionDefinition(name=each.name, description=each.description, parameters=each.parameters)
             for each in self.tools or ()
@@ -214,7 +211,6 @@ class ResponseRequest(PostedChat):
                 return None
 
     def more_ignored(self) -> Iterator[str]:
-        """See `PostedChat`."""
         if self.store is False:
             yield "store"
         yield from {f"tools.{tool.type}" for tool in self.tools or () if tool.type != "function"}
@@ -300,7 +296,6 @@ class ResponseRequest(PostedChat):
 
     @cached_property
     def _located(self) -> Sequence[tuple[str, PostedMessage]]:
-        """The messages with the names of their fields."""
         located: list[tuple[str, PostedMessage]] = []
         if self.instructions:
             located.append(("instructions", PostedMessage(role="developer", content=self.instructions)))

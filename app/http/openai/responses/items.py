@@ -35,7 +35,6 @@ class StoredRun:
 
 
 def asked_in(name: ResponseName, run: StoredRun, *, has_images: bool) -> Iterator[Item]:
-    """The items with which a response was asked for."""
     if name.after:
         *_, before = (each for each, _ in _responses_in(run, page="") if each.after < name.after)
         yield from _answers_in(name, before, run.entries)
@@ -62,7 +61,6 @@ def items_of(run: StoredRun, *, page: str, has_images: bool) -> list[Item]:
 
 
 def _responses_in(run: StoredRun, *, page: str) -> Iterator[tuple[ResponseName, Sequence[Item]]]:
-    """Each response that a run has been so far, and what it has answered."""
     options = AnswerOptions(run.record.graph_id, run.is_object, has_usage=False, page=page)
     after: int | None = 0
     while after is not None:

@@ -29,7 +29,7 @@ from app.http.openai.responses.items import asked_in
 from app.http.openai.responses.listing import ItemParams, item_list
 from app.http.openai.responses.openapi import ITEMS, RESPONSE, WHOLE
 from app.http.openai.responses.schemas import DeletedResponse
-from app.http.openai.responses.starting import continue_response, has_schema, start_response
+from app.http.openai.responses.starting import continue_response, start_response
 from app.http.openai.responses.stored import read_items
 from app.http.streaming.pausing import chunks_until_pause
 from app.requests.principal import Principal
@@ -62,7 +62,7 @@ async def create_openai_response(
     await services.offload.run(lambda: body.history, size=body.chars)
     if (continued := await continue_response(services, caller, body)) is not None:
         record, received = continued
-        is_object = await has_schema(services, record.key)
+        is_object = await services.runs.has_schema(record.key)
     else:
         record, received = await start_response(services, caller, graph, body, posting), NOTHING
         is_object = body.schema_of_answer is not None
@@ -151,7 +151,7 @@ async def _named(
     """The run of a response, and what its client has had before."""
     name = ResponseName.named(response_id)
     record = await readable_run(services, caller, name.run_id)
-    is_object = await has_schema(services, record.key)
+    is_object = await services.runs.has_schema(record.key)
     received = await received_up_to(services, record, name.after) if name.after else NOTHING
     return record, AnswerOptions(record.graph_id, is_object, has_usage=True, page=page), received
 

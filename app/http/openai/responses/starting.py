@@ -1,6 +1,5 @@
 """Starting and continuing the runs of responses."""
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -13,7 +12,6 @@ from app.http.openai.continuing import continue_run, run_of_graph
 from app.http.openai.notice import Notice
 from app.http.openai.responses.encoder import ResponseEncoder
 from app.http.openai.responses.input import ResponseRequest
-from app.ids import RunKey
 from app.requests.messages import Message
 from app.requests.principal import Principal
 from app.runs.conversations.opened import drop_messages, is_created, opened_conversation
@@ -89,12 +87,3 @@ async def _where_it_waits(services: Services, caller: Principal, body: ResponseR
         return None
     # Until something is decided, it is the same response.
     return Notice(previous.run_id, encoder.position if encoder.ended else previous.after)
-
-
-async def has_schema(services: Services, run: RunKey) -> bool:
-    """Whether a run was requested to answer with an object."""
-    # It may be large.
-    async with services.runs.codec.large_request(run.account_id):
-        stored = await services.runs.request(run) or "{}"
-        request = await services.offload.run(lambda: json.loads(stored), size=len(stored))
-        return request.get("responseFormat") is not None

@@ -138,7 +138,6 @@ class GivenIds(RandomIdGenerator):
         self._trace_id = self._span_id = 0
 
     def use(self, *, trace_id: int, span_id: int) -> None:
-        """See the protocol."""
         self._trace_id, self._span_id = trace_id, span_id
 
     def generate_trace_id(self) -> int:
@@ -161,7 +160,6 @@ class SamplerOf:
     sampler: Sampler
 
     def includes(self, name: str, *, trace_id: int, parent: SpanContext | None) -> bool:
-        """See the protocol."""
         context = Context()
         if parent is not None:
             context = trace.set_span_in_context(trace.NonRecordingSpan(parent), context)

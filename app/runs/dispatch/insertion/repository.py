@@ -158,7 +158,9 @@ def _inserting(
         "queued_position": admitted.c.queued_position,
     }
     rows = sa.select(*values.values()).select_from(_after(first, admitted))
-    rows = rows.where(admitted.c.full_at.is_(None), *having)
+    # Found without a wait: who ends the other run has its row, and waits for what `admission` has locked.
+    is_taken = sa.func.has_run(values["account_id"], values["run_id"], type_=sa.Boolean)
+    rows = rows.where(admitted.c.full_at.is_(None), ~is_taken, *having)
     inserted = (
         postgresql.insert(runs)
         .from_select(list(values), rows)

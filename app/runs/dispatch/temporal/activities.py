@@ -36,9 +36,7 @@ class Execution(Protocol):
         """Whether this process executes the run, or is about to."""
         ...
 
-    async def wait_ended(self, run: RunKey) -> None:
-        """Wait until it does not."""
-        ...
+    async def wait_ended(self, run: RunKey) -> None: ...
 
 
 @dataclass(slots=True)

@@ -52,17 +52,14 @@ class TemporalDispatcher:
 
     @property
     def places(self) -> Places:
-        """See the protocol."""
         return self._activities.places
 
     @property
     def is_first(self) -> bool:
-        """See the protocol."""
         return self._workers.first == self._queue.process_id
 
     @property
     def is_draining(self) -> bool:
-        """See the protocol."""
         return self._draining.is_set()
 
     def claim_place(self, *, wanted: bool) -> AbstractContextManager[PlaceClaim]:  # noqa: ARG002
@@ -70,12 +67,10 @@ class TemporalDispatcher:
         return self.places.claim(wanted=False)
 
     def drain(self) -> None:
-        """See the protocol."""
         self.places.is_closed = True
         self._draining.set()
 
     def observe(self, workers: Workers) -> None:
-        """See the protocol."""
         self._workers = workers
 
     async def claim(self) -> None:
@@ -87,7 +82,6 @@ class TemporalDispatcher:
         await self._temporal.ping()
 
     async def work(self) -> None:
-        """See the protocol."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._listen)
             tasks.start_soon(partial(forever, self._submitter.step, 0, name="submitting runs"))

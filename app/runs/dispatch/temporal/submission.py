@@ -37,7 +37,6 @@ class RunSubmitter:
     _due: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def wake(self) -> None:
-        """There may be ready runs."""
         self._due.set()
 
     async def step(self) -> None:

@@ -34,7 +34,6 @@ class RunReference:
 
     @property
     def key(self) -> RunKey:
-        """The key of the run."""
         return RunKey(AccountId(UUID(self.account_id)), RunId(self.run_id))
 
 

@@ -36,5 +36,4 @@ class OpenCall:
 
     @property
     def place(self) -> str:
-        """Its id in the account."""
         return f"{self.run_id}/{self.call_id}"

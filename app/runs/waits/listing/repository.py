@@ -21,7 +21,6 @@ _OF_RUN = (runs.c.account_id == run_waits.c.account_id) & (runs.c.run_id == run_
 async def newest_open(
     reader: Reader, account_id: AccountId, chosen: CallFilter, page: PageRequest
 ) -> list[OpenCall]:
-    """A page of calls that wait, newest first."""
     columns = [_COLUMNS[field.name] for field in fields(OpenCall)]
     statement = _open(select(*columns), account_id, chosen)
     if chosen.kind is not None:
@@ -31,7 +30,6 @@ async def newest_open(
 
 
 async def count_open(reader: Reader, account_id: AccountId, chosen: CallFilter) -> dict[WaitKind, int]:
-    """How many calls wait, by kind, whichever kind is chosen."""
     counted = select(run_waits.c.kind, func.count().label("calls")).group_by(run_waits.c.kind)
     if chosen.graph_id is chosen.state_key is chosen.end_user is None:
         # Each call has its run: to look that up takes longer than to count.

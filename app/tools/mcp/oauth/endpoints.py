@@ -154,7 +154,6 @@ class LimitedTransport(httpx2.AsyncBaseTransport):
         self._inner = outgoing_transport(network)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """See httpx."""
         require_allowed(str(request.url), self._server_url)
         request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
@@ -173,7 +172,6 @@ class LimitedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """See httpx."""
         await self._inner.aclose()
 
 

@@ -40,7 +40,6 @@ class ClientCredentials:
         self._secret = secret
 
     async def request(self, *, refused: str | None) -> OAuthToken:  # noqa: ARG002 - each is a new one
-        """See `TokenGrant`."""
         client = self._client
         form = {
             "grant_type": "client_credentials",
@@ -108,7 +107,6 @@ class OAuth(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """See httpx."""
         token = await self._source.token()
         request.headers["authorization"] = f"Bearer {token}"
         response = yield request

@@ -6,11 +6,12 @@ const SLICE_MS = 8;
 /** In em. */
 const MAX_SIZE = 20;
 const MAX_EXPANSIONS = 200;
-// What a formula of this length can draw takes a few milliseconds, unless it defines macros.
+// What a formula of this length can draw takes a few milliseconds, unless it defines macros. Characters that are named
+// by their number may be any.
 const INLINE =
   /^(?:\$\$((?:\\[^\n]|[^\\$\n]){1,1000}?)\$\$|\$(?![\s$])((?:\\[^\n]|[^\\$\n]){1,1000}?)(?<!\s)\$(?![\w$])|\\\(([^\n]{1,1000}?)\\\)|\\\[([^\n]{1,1000}?)\\\])/;
 const BLOCK = /^ {0,3}(?:\$\$([^$]{1,1000}?)\$\$|\\\[([^]{1,1000}?)\\\])[ \t]*(?:\n|$)/;
-const DEFINES = /\\(?:[gex]?def|let|futurelet|global|long|(?:re)?newcommand|providecommand)(?![a-zA-Z])/;
+const REFUSED = /\\(?:@?char|[gex]?def|let|futurelet|global|long|(?:re)?newcommand|providecommand)(?![a-zA-Z])/;
 
 /** How marked reads formulas. @type {(escaped: (text: string) => string) => TokenizerAndRendererExtension[]} */
 export const formulas = (escaped) => [
@@ -86,7 +87,7 @@ function drawSome() {
 /** @param {HTMLElement} code what KaTeX refuses stays as it is */
 function draw(code) {
   const source = code.textContent;
-  if (DEFINES.test(source)) return;
+  if (REFUSED.test(source)) return;
   const place = document.createElement("span");
   place.className = code.className;
   try {

@@ -65,10 +65,7 @@ def test_a_changed_file_has_another_version(tmp_path: Path) -> None:
         ("prices: [{model: m, since: 2026-01-01, input: 2.0, output: '1'}]", "prices.0.input"),
         ("prices: [{model: m, since: 2026-01-01, input: '2', output: '1', x: 1}]", "prices.0.x"),
         (f"prices: [{TWICE}, {TWICE}]", "prices.1: there is another price of m since"),
-        (
-            "prices: [{model: claude-sonet-4-5, since: 2026-01-01, input: '2', output: '1'}]",
-            "did you mean claude-sonnet-4-5",
-        ),
+        (f"prices: [{OPUS.replace('opus-4-0', 'oppus-4-5')}]", "did you mean claude-opus-4-5"),
         ("factors: [{models: [claude-opus-9], speed: {fast: '2'}}]", "factors.0.models"),
         ("factors: [{speed: {fast: 2.5}}]", "factors.0.speed.fast"),
         ("prices: [{model: m, since: 20271201, input: '2', output: '1'}]", "prices.0.since: is no date"),
@@ -78,7 +75,7 @@ def test_a_changed_file_has_another_version(tmp_path: Path) -> None:
         (f"prices: [{OPUS}, {OPUS.replace('opus-4-0', 'opus-4')}]", "prices.1: there is another price"),
         (
             f"factors: [{SLOW}, {SLOW.replace(', claude-opus-5', '')}]",
-            "factors.1.speed.slow: there is another one",
+            "factors.1.speed.slow: there is another",
         ),
         ("price: []", r"price: there is no such key; did you mean prices\? \(line 1"),
     ],

@@ -20,6 +20,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 PRICES = PriceList()
 SONNET, OPUS, ADVISOR = "claude-sonnet-4-6", "claude-opus-4-8", "claude-opus-5-5"
 PLAIN = {"input_tokens": 1000, "output_tokens": 1000}
+SEARCHES = "web_search_requests"
 
 
 def quoted(reported: Mapping[str, Any], *, model: str = SONNET, **fields: Any) -> Quote:
@@ -61,22 +62,10 @@ def test_what_is_known_to_cost_nothing_changes_no_price(extra: dict[str, Any]) -
         ({"speed": "turbo"}, "speed=turbo", "0"),
         ({"speed": "fast"}, "speed=fast", "0"),
         ({"server_tool_use": {"code_execution_requests": 2}}, "code_execution_requests=2", "0.0180"),
-        (
-            {"server_tool_use": {"web_search_requests": "many"}},
-            'server_tool_use.web_search_requests="many"',
-            "0.0180",
-        ),
+        ({"server_tool_use": {SEARCHES: "many"}}, f'server_tool_use.{SEARCHES}="many"', "0.0180"),
         ({"server_tool_use": 4}, "server_tool_use=4", "0.0180"),
-        (
-            {"server_tool_use": {"web_search_requests": 1}, "web_search_requests": 2},
-            "web_search_requests=2",
-            "0.0280",
-        ),
-        (
-            {"cache_creation": {"ephemeral_24h_input_tokens": 5}},
-            "cache_creation.ephemeral_24h_input_tokens=5",
-            "0.0180",
-        ),
+        ({"server_tool_use": {SEARCHES: 1}, SEARCHES: 2}, f"{SEARCHES}=2", "0.0280"),
+        ({"cache_creation": {"ephemeral_24h_tokens": 5}}, "cache_creation.ephemeral_24h_tokens=5", "0.0180"),
         ({"iterations": [{"type": "dream", "input_tokens": 5}]}, 'iterations.type="dream"', "0.0180"),
         ({"iterations": [{"type": "compaction", "input_tokens": 1, "x": 2}]}, "iterations.x=2", "0.018003"),
         ({"iterations": [{"type": "advisor_message", "model": "m", "input_tokens": 1}]}, "model=m", "0.0180"),

@@ -11,13 +11,7 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.journal_records import JournalReader
 from app.usage.records import UsageFact
 from tests.patience import PATIENCE_S
-from tests.unit.billing.receipts.journals import (
-    SMALL,
-    JournalDirectory,
-    a_fact,
-    partial,
-    recovered,
-)
+from tests.unit.billing.receipts.journals import SMALL, JournalDirectory, a_fact, partial, recovered
 
 
 def test_a_replaced_record_leaves_exactly_one_of_the_two_after_any_crash(journals: JournalDirectory) -> None:
@@ -53,22 +47,15 @@ def test_replaced_and_acknowledged_records_keep_no_segment(journals: JournalDire
     assert list(journals.path.iterdir()) == []
 
 
-def test_a_fact_comes_back_as_it_was_to_the_microsecond(journals: JournalDirectory) -> None:
-    fact = replace(a_fact(), origin="subagent", parent_tool_call_id="toolu_1", attempt=3)
+def test_facts_come_back_as_they_were_to_the_microsecond(journals: JournalDirectory) -> None:
+    whole = replace(a_fact("msg_1"), origin="subagent", parent_tool_call_id="toolu_1", attempt=3)
+    partial = replace(a_fact("msg_2"), basis="partial", output_estimated=False)
     crashed = journals.journal()
-    crashed.complete_message(fact)
+    for fact in (whole, partial):
+        crashed.complete_message(fact)
     crashed.close()
 
-    assert journals.remaining() == [recovered(fact)]
-
-
-def test_a_partial_message_stays_partial(journals: JournalDirectory) -> None:
-    fact = replace(a_fact(), basis="partial", output_estimated=False)
-    crashed = journals.journal()
-    crashed.complete_message(fact)
-    crashed.close()
-
-    assert journals.remaining() == [fact]
+    assert journals.remaining() == [recovered(whole), partial]
 
 
 @pytest.mark.parametrize("lost", range(1, 1200, 47))

@@ -4,13 +4,17 @@ import resource
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from structlog.testing import capture_logs
 
-from app.billing.receipts.journal import Journal, JournalFailed
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.journal import Journal, JournalFailed, JournalUnavailable
+from app.billing.receipts.queue import ReceiptQueue
+from app.usage.records import TokenUsage
 from tests.unit.billing.receipts.journals import JournalDirectory, a_fact, recovered
 
 
@@ -86,6 +90,39 @@ def test_closing_writes_what_could_not_be_written_before(journals: JournalDirect
     journal.close()
 
     assert [fact.message_id for fact in journals.remaining()] == ["msg_1"]
+
+
+@pytest.mark.parametrize(
+    ("started", "ended", "charged"),
+    [
+        # An estimate, and what the provider has counted.
+        (TokenUsage(cache_write_5m_tokens=232), TokenUsage(input_tokens=8), [(8, 0, 0)]),
+        (TokenUsage(input_tokens=8, output_tokens=1), TokenUsage(input_tokens=8), [(8, 1, 0)]),
+        (
+            TokenUsage(input_tokens=8, output_tokens=1),
+            TokenUsage(input_tokens=8, output_tokens=5),
+            [(8, 1, 0), (0, 4, 0)],
+        ),
+    ],
+)
+def test_a_message_that_cannot_be_journalled_is_charged_once(
+    journals: JournalDirectory,
+    started: TokenUsage,
+    ended: TokenUsage,
+    charged: list[tuple[int, int, int]],
+) -> None:
+    journal = journals.journal(segment_bytes=10**6)
+    queue = ReceiptQueue(journal, PriceList())
+    message = replace(a_fact(), usage=started, output_estimated=not started.output_tokens)
+    with full_at(0):
+        with pytest.raises(JournalUnavailable):
+            queue.start_message(message)
+        queue.complete_message(replace(message, usage=ended))
+        queue.record(replace(message, usage=ended))
+    journal.close()
+
+    found = [each.fact.usage for each in queue.first(9)]
+    assert [(each.input_tokens, each.output_tokens, each.cache_write_5m_tokens) for each in found] == charged
 
 
 @contextmanager

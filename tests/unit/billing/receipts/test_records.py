@@ -39,10 +39,7 @@ def test_a_receipt_has_the_values_of_its_fact_and_its_charge() -> None:
 
     assert receipt.source_reference == fact.source_reference
     assert (receipt.account_id, receipt.run_id) == fact.run
-    assert (receipt.api_key_id, receipt.graph_id) == (
-        fact.attribution.api_key_id,
-        fact.attribution.graph_id,
-    )
+    assert (receipt.api_key_id, receipt.graph_id) == (fact.attribution.api_key_id, fact.attribution.graph_id)
     assert receipt.usage == fact.usage
     assert (receipt.cost_usd, receipt.charged_credits) == (Decimal("0.5"), 5)
     assert (receipt.price_version, receipt.cache_savings_usd) == ("v1", Decimal("0.1"))

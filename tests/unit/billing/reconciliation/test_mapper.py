@@ -5,13 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.billing.reconciliation.provider.mapper import (
-    ReportUnreadable,
-    analytics_cost,
-    cost_report_rows,
-    request_row,
-    usage_rows,
-)
+from app.billing.reconciliation.provider import mapper
 from app.billing.reconciliation.records import Dimensions
 
 ROW = {
@@ -32,7 +26,7 @@ TIME = "2026-11-20T12:00:00Z"
 
 
 def usage(row: dict[str, Any]) -> Any:
-    (found,) = usage_rows({"starting_at": TIME, "results": [{**ROW, **row}]})
+    (found,) = mapper.usage_rows({"starting_at": TIME, "results": [{**ROW, **row}]})
     return found
 
 
@@ -69,7 +63,7 @@ def test_what_a_row_does_not_have_is_the_usual() -> None:
     ],
 )
 def test_a_row_that_is_not_understood_is_refused(name: str, value: object) -> None:
-    with pytest.raises(ReportUnreadable):
+    with pytest.raises(mapper.ReportUnreadable):
         usage({name: value})
 
 
@@ -78,14 +72,14 @@ def test_a_row_that_is_not_understood_is_refused(name: str, value: object) -> No
     [None, "yesterday", "2026-11-20T12:00:00", 5, "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-12:00"],
 )
 def test_a_bucket_without_a_time_is_refused(at: object) -> None:
-    with pytest.raises(ReportUnreadable):
-        list(usage_rows({"starting_at": at, "results": [ROW]}))
+    with pytest.raises(mapper.ReportUnreadable):
+        list(mapper.usage_rows({"starting_at": at, "results": [ROW]}))
 
 
 @pytest.mark.parametrize("results", [None, {}, ["row"], 5])
 def test_results_of_another_form_are_refused(results: object) -> None:
-    with pytest.raises(ReportUnreadable):
-        list(usage_rows({"starting_at": TIME, "results": results}))
+    with pytest.raises(mapper.ReportUnreadable):
+        list(mapper.usage_rows({"starting_at": TIME, "results": results}))
 
 
 def a_cost(amount: object, *, of: object = "output_tokens", cost_type: str = "tokens") -> Any:
@@ -95,17 +89,13 @@ def a_cost(amount: object, *, of: object = "output_tokens", cost_type: str = "to
         "group": {"model": "claude-opus-4-8", "cost_type": cost_type, "token_type": of},
         "cost": {"currency": "USD", "amount": "1", "list_amount": amount},
     }
-    return analytics_cost(row)
+    return mapper.analytics_cost(row)
 
 
 def test_a_list_amount_is_in_cents_and_as_precise_as_its_last_digit() -> None:
     found = a_cost("12.340")
 
-    assert (found.cost_usd, found.step_usd, found.kind) == (
-        Decimal("0.1234"),
-        Decimal("0.00001"),
-        "output",
-    )
+    assert (found.cost_usd, found.step_usd, found.kind) == (Decimal("0.1234"), Decimal("0.00001"), "output")
 
 
 def test_costs_of_other_things_are_left_out() -> None:
@@ -131,7 +121,7 @@ def test_costs_of_other_things_are_left_out() -> None:
     ],
 )
 def test_an_amount_that_is_no_number_is_refused(amount: object) -> None:
-    with pytest.raises(ReportUnreadable):
+    with pytest.raises(mapper.ReportUnreadable):
         a_cost(amount)
 
 
@@ -140,12 +130,12 @@ def test_an_amount_in_another_currency_is_refused(currency: object) -> None:
     bucket = {"starting_at": TIME, "ending_at": TIME}
     row = {"cost_type": "tokens", "token_type": "output_tokens", "amount": "5", "currency": currency}
 
-    with pytest.raises(ReportUnreadable, match="currency"):
-        list(cost_report_rows({**bucket, "results": [row]}))
+    with pytest.raises(mapper.ReportUnreadable, match="currency"):
+        list(mapper.cost_report_rows({**bucket, "results": [row]}))
 
 
 def test_a_new_kind_of_token_is_refused() -> None:
-    with pytest.raises(ReportUnreadable, match="token_type"):
+    with pytest.raises(mapper.ReportUnreadable, match="token_type"):
         a_cost("5", of="thinking_tokens")
 
 
@@ -154,7 +144,7 @@ def test_a_day_of_the_cost_report_is_read() -> None:
         {"currency": "USD", "amount": "150", "cost_type": "tokens", "token_type": "uncached_input_tokens"},
         {"currency": "USD", "amount": "9", "cost_type": "session_usage", "token_type": None},
     ]
-    (found,) = cost_report_rows({"starting_at": TIME, "ending_at": TIME, "results": rows})
+    (found,) = mapper.cost_report_rows({"starting_at": TIME, "ending_at": TIME, "results": rows})
 
     assert (found.kind, found.cost_usd) == ("input", Decimal("1.5"))
 
@@ -162,6 +152,6 @@ def test_a_day_of_the_cost_report_is_read() -> None:
 def test_requests_are_read_with_their_profile() -> None:
     group = {"model": "claude-opus-4-8", "api_key_id": "apikey_1", "user_profile_id": "uprof_1"}
     metrics = {name: value for name, value in ROW.items() if name.endswith("_tokens")}
-    found = request_row({"starting_at": TIME, "group": group, "usage": {**metrics, "requests": 4}})
+    found = mapper.request_row({"starting_at": TIME, "group": group, "usage": {**metrics, "requests": 4}})
 
     assert (found.requests, found.profile_id, found.model) == (4, "uprof_1", "claude-opus-4-8")

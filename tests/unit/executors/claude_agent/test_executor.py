@@ -11,11 +11,12 @@ import pytest
 import structlog
 
 from app.events import AssistantFinal, MeterReport, TextDelta, ToolCallResult, UsageReport
-from app.executors.port import ExecutionFailed, RunPlan
+from app.executors.port import AgentFailed, ExecutionFailed, RunPlan
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from runtally.tools.tool import Tool, ToolContext, ToolOutput, tool
 from tests.factories import a_plan
 from tests.patience import PATIENCE_S
+from tests.unit.billing.receipts.test_journal_full_disk import full_at
 from tests.unit.executors.claude_agent.an_executor import a_graph, an_executor
 from tests.unit.executors.claude_agent.fake_cli import FakeCli, answer
 from tests.unit.tools.calling import Nothing
@@ -58,6 +59,20 @@ async def test_a_cli_that_offers_more_than_was_configured_ends_the_run(tmp_path:
 
     assert failed.value.outcome.error == "internal"
     assert not [event for event in bench.events.published if isinstance(event, TextDelta)]
+
+
+@pytest.mark.parametrize("room", [0, 100])
+async def test_a_cli_for_whose_files_there_is_no_space_leaves_none(tmp_path: Path, room: int) -> None:
+    async with an_executor(tmp_path, FakeCli()) as bench:
+        with full_at(room), pytest.raises(AgentFailed) as failed:
+            await bench.run(a_run(spec=a_graph().model_copy(update={"system_prompt": "Work. " * 100})))
+        left = names_in(tmp_path)
+
+    assert (failed.value.failure, failed.value.is_silent, left) == ("not_started", True, [])
+
+
+def names_in(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
 
 
 async def test_the_model_gets_each_tool_with_its_description_and_schema(tmp_path: Path) -> None:

@@ -1,12 +1,7 @@
 import pytest
 from claude_agent_sdk import Message, TextBlock, ToolResultBlock, ToolUseBlock
 
-from app.events import (
-    OutputEvent,
-    TextDelta,
-    ToolCallResult,
-    ToolCallStart,
-)
+from app.events import OutputEvent, TextDelta, ToolCallResult, ToolCallStart
 from app.executors.claude_agent.mapper import EventMapper
 from runtally.tools.result import ToolResult
 from tests.unit.executors.claude_agent.frames import assistant, started, text, user
@@ -54,8 +49,7 @@ def test_clients_see_the_tools_own_id_and_only_the_visible_result() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "code"),
-    [("mcp__runtally__core__get_current_time", "failed"), ("Bash", "unknown_tool")],
+    ("name", "code"), [("mcp__runtally__core__get_current_time", "failed"), ("Bash", "unknown_tool")]
 )
 def test_what_the_cli_answers_for_a_tool_is_never_told(name: str, code: str) -> None:
     events = responded(assistant(ToolUseBlock("toolu_1", name, {})), user(ANSWER))

@@ -18,11 +18,7 @@ SENT = SentMessage("3f3cf38e-4b6b-4f0e-a0fa-f0f3bb3c1a11", Message(role="user", 
 def a_turn() -> RunStream:
     """A turn that has answered."""
     plan = a_plan()
-    turn = RunStream(
-        plan,
-        take_result=lambda _: None,
-        meter=ComparingMeter(plan, a_channel(Billing())),
-    )
+    turn = RunStream(plan, take_result=lambda _: None, meter=ComparingMeter(plan, a_channel(Billing())))
     assert list(turn.feed(a_result())) == []
     return turn
 

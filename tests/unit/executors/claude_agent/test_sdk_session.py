@@ -13,12 +13,8 @@ from app.conversations.records import Transcript, TranscriptEntry, TranscriptSta
 from app.conversations.sdk_store import PostgresSessionStore
 from app.errors import Unavailable
 from app.executors.api_format.prompt import RESUME_PROMPT
+from app.executors.claude_agent import sdk_session
 from app.executors.claude_agent.process.directory import RunDirectory
-from app.executors.claude_agent.sdk_session import (
-    ConversationTurn,
-    ConversationTurns,
-    SdkSession,
-)
 from app.executors.port import ExecutionFailed, RunPlan
 from app.requests.messages import Message
 from tests.factories import a_conversation, a_plan
@@ -65,10 +61,10 @@ def earlier(run_id: str = "r0") -> list[TranscriptEntry]:
 
 async def a_turn(
     plan: RunPlan, messages: Sequence[Message], *entries: TranscriptEntry, away: int = 0
-) -> tuple[ConversationTurn, Store]:
+) -> tuple[sdk_session.ConversationTurn, Store]:
     store = Store(*entries, away=away)
     plan = replace(plan, conversation=a_conversation(plan.run.account_id, "k"))
-    turn = await ConversationTurns(store).load(plan, messages)
+    turn = await sdk_session.ConversationTurns(store).load(plan, messages)
     assert turn is not None
     return turn, store
 
@@ -82,7 +78,7 @@ async def test_a_new_conversation_begins_with_the_question_and_writes_nothing_be
     directory, options = RunDirectory(tmp_path), ClaudeAgentOptions()
 
     turn, store = await a_turn(plan, user_messages("hello"))
-    session, prompt = SdkSession(store, turn), turn.prompt
+    session, prompt = sdk_session.SdkSession(store, turn), turn.prompt
     session.write_transcript(directory)
     session.configure(options, directory, is_stored=True)
 
@@ -98,7 +94,7 @@ async def test_one_that_goes_on_is_resumed_on_its_lines(tmp_path: Path) -> None:
     directory, options = RunDirectory(tmp_path), ClaudeAgentOptions()
 
     turn, store = await a_turn(plan, user_messages("three"), *earlier())
-    session, prompt = SdkSession(store, turn), turn.prompt
+    session, prompt = sdk_session.SdkSession(store, turn), turn.prompt
     session.write_transcript(directory)
     session.configure(options, directory, is_stored=True)
 
@@ -133,12 +129,10 @@ async def test_a_history_that_contradicts_the_conversation_ends_the_run() -> Non
     assert failed.value.outcome.error == "invalid_request"
 
 
-async def test_what_the_sdk_could_not_store_is_stored_from_the_file(
-    tmp_path: Path,
-) -> None:
+async def test_what_the_sdk_could_not_store_is_stored_from_the_file(tmp_path: Path) -> None:
     plan = a_plan()
     turn, store = await a_turn(plan, user_messages("hello"), away=1)
-    session, directory = SdkSession(store, turn), RunDirectory(tmp_path)
+    session, directory = sdk_session.SdkSession(store, turn), RunDirectory(tmp_path)
     options = ClaudeAgentOptions()
     session.configure(options, directory, is_stored=True)
     directory.transcripts.mkdir(parents=True)

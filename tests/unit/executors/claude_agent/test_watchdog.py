@@ -7,13 +7,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.claude_agent.watchdog import Watchdog
-from app.executors.port import ABORTED, BUDGET, INTERNAL, RunContext
+from app.executors.port import ABORTED, BUDGET, INTERNAL, RunContext, RunOutcome
 from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
 from tests.factories import a_context, a_plan
@@ -66,18 +67,18 @@ async def watched(
         await asyncio.wait({owner})
 
 
-async def test_commands_that_exceed_a_limit_end_their_run_by_a_kill(tmp_path: Path) -> None:
-    async with watched(tmp_path, Sandbox(None, "max_processes")) as (watchdog, process, _, _cli):
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [([None, "max_processes"], BUDGET), ([OSError(5, "gone")], INTERNAL)],
+    ids=["a limit", "nothing to be seen"],
+)
+async def test_commands_that_exceed_a_limit_or_cannot_be_watched_end_their_run_by_a_kill(
+    tmp_path: Path, found: list[str | OSError | None], outcome: RunOutcome
+) -> None:
+    async with watched(tmp_path, Sandbox(*found)) as (watchdog, process, _, _cli):
         await until(lambda: watchdog.outcome is not None)
 
-        assert (watchdog.outcome, process.killed) == (BUDGET, True)
-
-
-async def test_so_do_commands_nobody_can_watch(tmp_path: Path) -> None:
-    async with watched(tmp_path, Sandbox(OSError(5, "gone"))) as (watchdog, process, _, _cli):
-        await until(lambda: watchdog.outcome is not None)
-
-        assert (watchdog.outcome, process.killed) == (INTERNAL, True)
+        assert (watchdog.outcome, process.killed) == (outcome, True)
 
 
 async def test_a_budget_that_is_reached_ends_the_run_by_an_interrupt(tmp_path: Path) -> None:

@@ -118,18 +118,23 @@ def test_events_that_are_not_the_apis_are_refused(event: dict[str, Any]) -> None
         list(message.feed(event))
 
 
-def test_a_summary_is_sent_back_as_it_came() -> None:
+def with_block(block: dict[str, Any], delta: dict[str, Any]) -> tuple[MessageFold, list[Any]]:
+    """A message of one block that comes in two parts, and the events of it."""
     message, _ = folded(until=1)
-    summary = {"type": "compaction", "content": None, "signature": "c2ln"}
-    delta = {"type": "compaction_delta", "content": "They met.", "encrypted_content": "ZW5j"}
-    for event in (
-        {"type": "content_block_start", "index": 0, "content_block": summary},
+    parts = (
+        {"type": "content_block_start", "index": 0, "content_block": block},
         {"type": "content_block_delta", "index": 0, "delta": delta},
         {"type": "content_block_stop", "index": 0},
-    ):
-        assert list(message.feed(event)) == []
+    )
+    return message, [event for part in parts for event in message.feed(part)]
 
-    assert message.content() == []
+
+def test_a_summary_is_sent_back_as_it_came() -> None:
+    summary = {"type": "compaction", "content": None, "signature": "c2ln"}
+    delta = {"type": "compaction_delta", "content": "They met.", "encrypted_content": "ZW5j"}
+    message, events = with_block(summary, delta)
+
+    assert events == message.content() == []
     assert [message.summary] == [{**summary, "content": "They met.", "encrypted_content": "ZW5j"}]
     # Known before the message has ended, because its receipt may be written before that was read.
     assert message.is_summary
@@ -165,28 +170,15 @@ def test_a_message_that_begins_twice_is_one_message_with_the_higher_numbers() ->
 
 
 def test_text_that_comes_with_the_beginning_of_its_block_is_shown() -> None:
-    message, _ = folded(until=1)
-    block = {"type": "text", "text": "one "}
-    delta = {"type": "text_delta", "text": "two"}
-    events = [
-        *message.feed({"type": "content_block_start", "index": 0, "content_block": block}),
-        *message.feed({"type": "content_block_delta", "index": 0, "delta": delta}),
-    ]
+    message, events = with_block({"type": "text", "text": "one "}, {"type": "text_delta", "text": "two"})
 
     assert [event.delta for event in events if isinstance(event, TextDelta)] == ["one ", "two"]
     assert (message.text, message.content()[0]["text"]) == ("one two", "one two")
 
 
 def test_the_arguments_of_the_providers_own_tools_are_sent_back() -> None:
-    message, _ = folded(until=1)
     block = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
-    delta = {"type": "input_json_delta", "partial_json": '{"query": "x"}'}
-    for event in (
-        {"type": "content_block_start", "index": 0, "content_block": block},
-        {"type": "content_block_delta", "index": 0, "delta": delta},
-        {"type": "content_block_stop", "index": 0},
-    ):
-        list(message.feed(event))
+    message, _ = with_block(block, {"type": "input_json_delta", "partial_json": '{"query": "x"}'})
 
     assert message.content() == [{**block, "input": {"query": "x"}}]
     assert message.tool_uses == []

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.gateway.answers.encodings import PIECE_BYTES, UndecodableBody, body_decoder
+from tests.factories import not_none
 
 TEXT = b"data: some words of an answer\n\n" * 500
 
@@ -34,8 +35,7 @@ ENCODED: list[tuple[str, Callable[[bytes], bytes]]] = [
 
 
 def decoded(header: str, *chunks: bytes) -> bytes:
-    decoder = body_decoder(header)
-    assert decoder is not None
+    decoder = not_none(body_decoder(header))
     return b"".join(piece for chunk in chunks for piece in decoder.decode(chunk))
 
 
@@ -51,8 +51,7 @@ def test_what_is_encoded_is_decoded_however_it_is_cut(
 
 def test_what_is_sent_can_be_read_at_once() -> None:
     compressor = zlib.compressobj(wbits=31)
-    decoder = body_decoder("gzip")
-    assert decoder is not None
+    decoder = not_none(body_decoder("gzip"))
 
     for word in (b"one ", b"two ", b"three"):
         sent = compressor.compress(word) + compressor.flush(zlib.Z_SYNC_FLUSH)
@@ -76,8 +75,7 @@ def test_a_body_that_is_not_what_its_header_says_is_no_answer(header: str, body:
 
 def test_a_small_body_that_expands_to_a_huge_one_is_read_piece_by_piece() -> None:
     bomb = twice(bytes(512 * 1024 * 1024))
-    decoder = body_decoder("gzip, deflate")
-    assert decoder is not None
+    decoder = not_none(body_decoder("gzip, deflate"))
     tracemalloc.start()
     pieces = [len(piece) for piece, _ in zip(decoder.decode(bomb), range(100), strict=False)]
     _, peak = tracemalloc.get_traced_memory()

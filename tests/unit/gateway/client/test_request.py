@@ -90,8 +90,7 @@ def test_every_model_that_may_answer_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
-    [b"", b"[]", b"{", b'"text"', b"\xff", '{"model": "m"}'.encode("utf-16"), b"[" * 100_000],
+    "body", [b"", b"[]", b"{", b'"text"', b"\xff", '{"model": "m"}'.encode("utf-16"), b"[" * 100_000]
 )
 def test_what_is_no_json_object_is_refused(body: bytes) -> None:
     with pytest.raises(NotAMessage):

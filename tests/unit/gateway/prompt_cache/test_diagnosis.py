@@ -6,6 +6,7 @@ import pytest
 from app.gateway.prompt_cache.diagnosis import LOOKBACK_BLOCKS, SentPrompt, find_miss
 from app.gateway.prompt_cache.prompt import CachedPrompt
 from app.usage.records import CacheMiss
+from tests.factories import not_none
 from tests.unit.gateway.prompt_cache.prompts import MARK, a_prompt, a_request, text
 
 START = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -26,8 +27,7 @@ def miss(
 
 
 def cause(*args: Any, **options: Any) -> tuple[str, str | None]:
-    found = miss(*args, **options)
-    assert found is not None
+    found = not_none(miss(*args, **options))
     return found.cause, found.part
 
 
@@ -43,8 +43,7 @@ def test_a_miss_is_the_difference_to_what_was_cached() -> None:
 
 
 def test_no_more_is_missed_than_the_prompt_has() -> None:
-    found = miss(a_prompt(3), read=100, of=400)
-    assert found is not None
+    found = not_none(miss(a_prompt(3), read=100, of=400))
     assert found.missed_tokens == 300
 
 
@@ -90,8 +89,7 @@ def test_an_entry_lives_five_minutes(after_s: float, expected: str) -> None:
 
 
 def test_a_clock_that_jumps_back_is_no_idle_time() -> None:
-    found = miss(a_prompt(3), after_s=-1000)
-    assert found is not None
+    found = not_none(miss(a_prompt(3), after_s=-1000))
     assert (found.cause, found.idle_s) == ("not_found", 0)
 
 

@@ -7,6 +7,7 @@ from app.gateway.prompt_cache.diagnosis import SentPrompt
 from app.gateway.prompt_cache.history import MOST_AGENTS, PromptHistory
 from app.gateway.prompt_cache.prompt import AgentPrompt, CachedPrompt
 from app.usage.records import CacheMiss, TokenUsage
+from tests.factories import not_none
 from tests.unit.gateway.prompt_cache.prompts import MARK, a_prompt, text
 
 START = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -52,8 +53,7 @@ def test_a_call_beside_the_conversation_does_not_hide_it() -> None:
     chat.add(a_prompt(2), written=1000)
     search = a_prompt(1, system="search", tools=[], messages=[{"role": "user", "content": "find"}])
     assert chat.add(search) is None
-    found = chat.add(a_prompt(3), read=0, written=1500)
-    assert found is not None
+    found = not_none(chat.add(a_prompt(3), read=0, written=1500))
     assert (found.cause, found.expected_tokens) == ("not_found", 1000)
 
 
@@ -61,16 +61,14 @@ def test_a_conversation_whose_first_message_changed_is_still_the_same() -> None:
     chat = Conversation()
     chat.add(a_prompt(1), written=1000)
     reminded = [{"role": "user", "content": [text(f"today {n}", **MARK)]} for n in range(3)]
-    found = chat.add(a_prompt(messages=reminded), written=1000)
-    assert found is not None
+    found = not_none(chat.add(a_prompt(messages=reminded), written=1000))
     assert (found.cause, found.part) == ("changed", "messages[0]")
 
 
 def test_an_edited_turn_continues_what_it_has_in_common() -> None:
     chat = Conversation()
     chat.add(a_prompt(2), written=1000)
-    found = chat.add(a_prompt(1), read=400, written=300)
-    assert found is not None
+    found = not_none(chat.add(a_prompt(1), read=400, written=300))
     assert (found.part, found.missed_tokens) == ("messages[1]", 310)
 
 
@@ -78,8 +76,7 @@ def test_agents_have_prompts_of_their_own() -> None:
     chat = Conversation()
     chat.add(a_prompt(1), written=1000)
     assert chat.add(a_prompt(2), written=500, agent="a1") is None
-    found = chat.add(a_prompt(3), agent="a1")
-    assert found is not None
+    found = not_none(chat.add(a_prompt(3), agent="a1"))
     assert found.expected_tokens == 10
     assert chat.add(a_prompt(2), read=1000) is None
     assert chat.history.last is not None
@@ -109,8 +106,7 @@ def test_a_message_that_read_its_prompt_twice_counts_it_once() -> None:
     chat = Conversation()
     chat.add(a_prompt(1), read=3000, reported=twice(1000, 2000))
     assert chat.add(a_prompt(2), read=4100, reported=twice(2000, 2100)) is None
-    found = chat.add(a_prompt(3), read=4100, reported=twice(2000, 2100))
-    assert found is not None
+    found = not_none(chat.add(a_prompt(3), read=4100, reported=twice(2000, 2100)))
     assert (found.expected_tokens, found.read_tokens) == (2005, 2000)
 
 
@@ -120,12 +116,10 @@ def test_the_next_run_continues_the_longest_of_the_last_prompts() -> None:
     chat.add(a_prompt(2), written=1000)
     chat.add(a_prompt(1, system="search"))
     adapter = TypeAdapter(SentPrompt)
-    last = chat.history.last
-    assert last is not None
+    last: SentPrompt = not_none(chat.history.last)
     stored = adapter.dump_python(last, mode="json")
 
     next_run = Conversation()
     next_run.history.continue_from(adapter.validate_python(stored))
-    found = next_run.add(a_prompt(3, tools=[]))
-    assert found is not None
+    found = not_none(next_run.add(a_prompt(3, tools=[])))
     assert (found.cause, found.part, found.expected_tokens) == ("changed", "tools[0]", 10)

@@ -28,18 +28,13 @@ MAIL: dict[str, Any] = {
     [
         "args.to.endsWith('@example.org')",
         "args.to.lowerAscii() in ['a', 'b'] && args.priority < 3 || !args.urgent",
-        "has(args.subject) && args.subject == 'x'",
-        "args.subject == null",
+        *("has(args.subject) && args.subject == 'x'", "args.subject == null"),
         "args.copies.all(each, each.endsWith('@example.org')) && size(args.copies) <= 5",
-        "args.cost > 1.5",
-        "args.address.city == 'Rome'",
-        "args.`reply-to`.matches('^[a-z]+@')",
+        *("args.cost > 1.5", "args.address.city == 'Rome'", "args.`reply-to`.matches('^[a-z]+@')"),
         "args.anything.is.not.known == 7",
         "run.attempt == 0 && run.conversation != '' && run.graph.startsWith('messages:')",
-        "account.id == 'x' || account.keyId == 'y' || run.model == 'z' || run.id == ''",
-        "args.urgent",
-        "'has(args.nothing)' == args.to",
-        "args.priority == 1 ? args.urgent : false",
+        *("account.id == 'x' || account.keyId == 'y' || run.model == 'z' || run.id == ''", "args.urgent"),
+        *("'has(args.nothing)' == args.to", "args.priority == 1 ? args.urgent : false"),
     ],
 )
 def test_nothing_is_wrong_with_a_condition_over_what_there_is(condition: str) -> None:

@@ -36,26 +36,14 @@ LARGE_BODY_PATHS = {
 }
 TELEMETRY_PATHS = {f"/anthropic/v1/{signal}" for signal in ("metrics", "logs", "traces")}
 TEXT_BODY_PATHS = {
-    "/mcp",
-    "/v1/generate/text",
-    "/v1/generate/object",
-    "/v1/runs/{runId}/permissions/{requestId}",
-    "/v1/runs/{runId}/questions/{requestId}",
-    "/v1/runs/{runId}/tool-results/{toolCallId}",
+    *("/mcp", "/v1/generate/text", "/v1/generate/object", "/v1/runs/{runId}/permissions/{requestId}"),
+    *("/v1/runs/{runId}/questions/{requestId}", "/v1/runs/{runId}/tool-results/{toolCallId}"),
 }
 UNAUTHENTICATED_PATHS = {
     "/anthropic/.well-known/oauth-authorization-server",
     *(f"/anthropic/oauth/{name}" for name in ("device_authorization", "token", "revoke")),
     *(
-        "/",
-        "/approvals",
-        "/billing",
-        "/console",
-        "/device",
-        "/docs",
-        "/embed",
-        "/embed.js",
-        "/shared",
+        *("/", "/approvals", "/billing", "/console", "/device", "/docs", "/embed", "/embed.js", "/shared"),
         "/v1/shared",
     ),
     *("/openapi.json", "/healthz", "/readyz"),

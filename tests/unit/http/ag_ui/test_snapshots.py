@@ -26,11 +26,7 @@ def test_a_snapshot_comes_first() -> None:
 def test_a_discarded_message_is_not_in_the_snapshot_that_follows() -> None:
     user = UserMessage(id="u", role="user", content="hi")
     events: list[ClientEvent] = [
-        *(
-            STARTED,
-            ThinkingDelta(message_id="m", delta="hm"),
-            TextDelta(message_id="m", delta="It is tw"),
-        ),
+        *(STARTED, ThinkingDelta(message_id="m", delta="hm"), TextDelta(message_id="m", delta="It is tw")),
         MessageDiscarded(message_id="m"),
         *(TextDelta(message_id="m2", delta="It is "), CALL),
         ToolCallResult(tool_call_id="toolu_1", result={"n": 1}, is_error=False),
@@ -60,11 +56,7 @@ def test_a_text_that_another_attempt_writes_again_is_not_shown_twice() -> None:
             CALL,
             Step(step_index=1, step_budget=None),
         ),
-        *(
-            TextDelta(message_id="m2", delta="It is 4"),
-            again,
-            TextDelta(message_id="m3", delta="It is 42"),
-        ),
+        *(TextDelta(message_id="m2", delta="It is 4"), again, TextDelta(message_id="m3", delta="It is 42")),
         again,
     ]
 

@@ -12,6 +12,7 @@ from tests.unit.http.ai_sdk.parts import a_call, a_text, a_thought, parts_of
 from tests.unit.http.events import DONE, STARTED, entries_of
 
 DISCARDED = MessageDiscarded(message_id="m")
+ONCE = [("It is so", False)]
 
 
 def shown(events: list[ClientEvent]) -> list[tuple[str, bool]]:
@@ -41,15 +42,9 @@ def shown(events: list[ClientEvent]) -> list[tuple[str, bool]]:
         ([a_text("n", "It"), a_call("t")], [("It is", True), ("It", False)]),
         ([a_call("t")], [("It is", True)]),
         ([], [("It is", True)]),
-        (
-            [a_text("n", "It is"), MessageDiscarded(message_id="n"), a_text("o", "It is so")],
-            [("It is so", False)],
-        ),
-        (
-            [a_text("n", "It"), MessageDiscarded(message_id="n"), a_text("o", "It is so")],
-            [("It is so", False)],
-        ),
-        ([MessageDiscarded(message_id="other"), a_text("n", "It is so")], [("It is so", False)]),
+        ([a_text("n", "It is"), MessageDiscarded(message_id="n"), a_text("o", "It is so")], ONCE),
+        ([a_text("n", "It"), MessageDiscarded(message_id="n"), a_text("o", "It is so")], ONCE),
+        ([MessageDiscarded(message_id="other"), a_text("n", "It is so")], ONCE),
     ],
 )
 def test_a_text_is_shown_once_or_marked(events: list[ClientEvent], expected: list[tuple[str, bool]]) -> None:

@@ -143,11 +143,7 @@ def test_a_cancelled_run_is_aborted_and_its_calls_have_an_output() -> None:
     parts = parts_of(STARTED, call, stop, RunError(error="aborted"), done)
 
     assert kinds_of(parts)[3:] == [
-        "data-interrupted",
-        "tool-output-error t",
-        "finish-step",
-        "abort",
-        "finish",
+        *("data-interrupted", "tool-output-error t", "finish-step", "abort", "finish"),
     ]
     assert parts[4]["errorText"] == "The tool call failed: interrupted."
     assert parts[-1]["messageMetadata"]["finishReason"] == "aborted"
@@ -166,11 +162,7 @@ def test_a_later_attempt_continues_the_same_message() -> None:
     parts = parts_of(STARTED, call, STARTED, late, TextDelta(message_id="m", delta="On."))
 
     assert kinds_of(parts)[3:] == [
-        "tool-output-error t",
-        "finish-step",
-        "start-step",
-        "text-start",
-        "text-delta",
+        *("tool-output-error t", "finish-step", "start-step", "text-start", "text-delta"),
     ]
     assert kinds_of(parts).count("start") == 1
 

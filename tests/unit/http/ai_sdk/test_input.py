@@ -11,6 +11,7 @@ from app.http.field_errors import field_errors
 from app.requests.messages import ImagePart, Message, TextPart
 from app.requests.run_request import GraphRunRequest
 from tests import media
+from tests.factories import not_none
 from tests.media import b64
 
 PIXEL = b64(media.PIXEL)
@@ -231,18 +232,16 @@ def test_decisions_are_recognized_by_their_state_and_count_once() -> None:
     responded = ["approval-responded"] * 1_000
     requested = a_decided_message("a1", "output-available", *responded, "approval-requested")
 
-    message = a_chat(a_message("hi"), requested).decided_message
+    message = not_none(a_chat(a_message("hi"), requested).decided_message)
 
-    assert message is not None
     assert [decision.request_id for decision in message.decisions] == ["a1-approval-responded"]
 
 
 def test_decisions_of_an_earlier_message_count_if_it_is_named() -> None:
     history = (a_message("hi"), a_decided_message("a1", "approval-responded"), a_message("ho", "u2"))
 
-    named = a_chat(*history, messageId="a1").decided_message
+    named = not_none(a_chat(*history, messageId="a1").decided_message)
 
-    assert named is not None
     assert named.id == "a1"
     assert a_chat(*history).decided_message is None
     assert a_chat(*history, messageId="u2").decided_message is None

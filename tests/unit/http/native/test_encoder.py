@@ -43,11 +43,7 @@ A_RUN: list[ClientEvent] = [
     AssistantFinal(content="It is noon."),
     RunError(error="aborted"),
     # What clients are not told.
-    Done(
-        usage=FinalUsage(prompt_tokens=10, completion_tokens=5),
-        finish_reason="stop",
-        cached=(4, 3),
-    ),
+    Done(usage=FinalUsage(prompt_tokens=10, completion_tokens=5), finish_reason="stop", cached=(4, 3)),
 ]
 
 AT = 1_764_000_000_000 - 1000

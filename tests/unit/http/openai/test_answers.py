@@ -23,7 +23,7 @@ from app.http.openai.chat.completion import WholeCompletion
 from app.http.openai.chat.encoder import ChunkEncoder
 from app.http.openai.notice import split_notice
 from app.http.streaming.encoder import PAUSE_AFTER_S, PAUSE_BESIDE_CALLS_AFTER_S
-from app.runs.generate import RunOutOfTime
+from app.runs.events.failures import RunOutOfTime
 from tests.unit.http.events import BUDGET, CALL, DONE, QUESTION, REQUEST, STARTED, entries_of
 
 PAGE = "http://127.0.0.1:1/approvals"

@@ -49,10 +49,7 @@ def test_a_notice_and_the_message_that_goes_on_are_no_part_of_it() -> None:
     assert going_on.waiting == Notice("r-1", 7)
     assert texts(going_on) == [("user", "Write."), ("assistant", "I write.")]
     assert gone_on.waiting is None
-    assert texts(gone_on) == [
-        *(("user", "Write."), ("assistant", "I write.\n\nSent.")),
-        ("user", "Thanks."),
-    ]
+    assert texts(gone_on) == [*(("user", "Write."), ("assistant", "I write.\n\nSent.")), ("user", "Thanks.")]
     assert [turn.id for turn in gone_on.turns[:1]] == [turn.id for turn in going_on.turns[:1]]
 
 

@@ -13,6 +13,7 @@ from app.events import (
     Citation,
     ClientEvent,
     MessageDiscarded,
+    Queued,
     RunError,
     TextDelta,
     ThinkingDelta,
@@ -110,6 +111,25 @@ def test_a_response_is_the_same_however_late_it_is_read_and_however_it_is_divide
         assert frames(resumed) == frames(at_once)[last + 1 :]
 
 
+def test_a_stream_says_that_a_run_has_waited_for_its_turn() -> None:
+    events = entries_of(Queued(position=2), *(STARTED, text("one"), DONE))
+    live = ResponseEncoder(RECORD, OPTIONS)
+
+    first, at_once = live.encode(events[:1]), ResponseEncoder(RECORD, OPTIONS).encode(events)
+
+    shown = frames(at_once)
+    assert at_once == first + live.encode(events[1:])
+    assert len(frames(first)) == 2
+    assert [(each["type"], each["response"]["status"]) for each in shown[:3]] == [
+        *(("response.created", "queued"), ("response.queued", "queued")),
+        ("response.in_progress", "in_progress"),
+    ]
+    assert [each["sequence_number"] for each in shown] == list(range(len(shown)))
+    assert [each["type"] for each in shown[3:]].count("response.in_progress") == 0
+    resumed = ResponseEncoder(RECORD, OPTIONS, starting_after=1).encode(events)
+    assert frames(resumed) == shown[2:]
+
+
 def cited(url: str, message_id: str = "m") -> Citation:
     return Citation(message_id=message_id, url=url, title=None, cited_text="It snows.")
 
@@ -124,7 +144,7 @@ def test_pages_that_are_cited_are_annotations_of_the_text_before() -> None:
 
     (part,) = (part for item in response.output for part in getattr(item, "content", ()))
     assert [(each.title, each.start_index, each.end_index) for each in part.annotations] == [
-        *(("https://a/", 0, 5), ("https://b/", 0, 5), ("https://a/", 5, 11), ("https://b/", 11, 17)),
+        *(("https://a/", 0, 5), ("https://b/", 0, 5), ("https://a/", 5, 11), ("https://b/", 11, 17))
     ]
     shown = frames(ResponseEncoder(RECORD, OPTIONS).encode(events))
     added = [each for each in shown if each["type"] == "response.output_text.annotation.added"]
@@ -228,7 +248,7 @@ def test_items_that_are_only_named_are_known_and_system_messages_count() -> None
     )
 
     assert [(each.role, each.text) for each in request.posted] == [
-        *(("developer", "Be brief."), ("developer", "Be kind."), ("tool", "blue")),
+        *(("developer", "Be brief."), ("developer", "Be kind."), ("tool", "blue"))
     ]
     assert (request.previous, request.results) == (("r-1", 3), {"r-1--a": "blue"})
     spec = GraphSpec(name="assistant", description="d", system_prompt="p", allow_system_messages=False)

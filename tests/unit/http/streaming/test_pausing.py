@@ -6,11 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
-from app.events import (
-    ClientEvent,
-    Done,
-    TextDelta,
-)
+from app.events import ClientEvent, Done, TextDelta
 from app.http.ag_ui.output.encoder import AgUiEncoder
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.streaming.encoder import PAUSE_AT_LATEST_S

@@ -39,7 +39,7 @@ def test_one_gives_roles_to_groups() -> None:
         ("ACCOUNT", "", "_ROLES: needs either RUNTALLY_OIDC_ACCOUNT or RUNTALLY_OIDC_ACCOUNT_CLAIM"),
         ("ACCOUNT_CLAIM", "org", "_ROLES: needs either RUNTALLY_OIDC_ACCOUNT or"),
         ("ACCOUNTS", "acme", "_ROLES: needs RUNTALLY_OIDC_ACCOUNTS with RUNTALLY_OIDC_ACCOUNT_CLAIM"),
-        ("ACCOUNTS", "a[b]", "_ACCOUNTS.0: must match the pattern"),
+        ("ACCOUNTS", "a[b]", "_ACCOUNTS.0: must be up to 200 letters"),
         ("ROLES", "{}", "_ROLES: RUNTALLY_OIDC_ISSUER needs the roles of groups"),
         ("ROLES", "hunter2", "_ROLES: must be a JSON object"),
         ("ROLES", '{"staff": "hunter2"}', "_ROLES.staff: must be 'viewer'"),

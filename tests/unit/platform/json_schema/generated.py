@@ -53,10 +53,7 @@ def an_object(member: Any, **fields: Any) -> dict[str, Any]:
 
 
 _ZOD_VALUES: dict[str, tuple[list[Any], list[Any]]] = {
-    "zod: an object with a format": (
-        [{"a": "ada@example.org"}],
-        [{"a": "a..b@example.org"}, {}],
-    ),
+    "zod: an object with a format": ([{"a": "ada@example.org"}], [{"a": "a..b@example.org"}, {}]),
     "zod: a tuple": ([{"a": ["x", 1]}], [{"a": [1, "x"]}, {"a": ["x", 1, 2]}]),
     "zod: a record of an enum": ([{"a": {"x": 1}}], [{"a": {"y": 1}}]),
     "zod: an object in itself": ([{"children": [{"children": []}]}], [{"children": [{}]}]),

@@ -104,12 +104,7 @@ class _Source:
             "__proto__": {"type": "string"},
         }
         named = {} if dialect is None else {"$schema": dialect}
-        return {
-            **self._schema(3),
-            **named,
-            "$defs": definitions,
-            "definitions": {"W": self._schema(1)},
-        }
+        return {**self._schema(3), **named, "$defs": definitions, "definitions": {"W": self._schema(1)}}
 
     def value(self, depth: int) -> Any:
         """A value, often a small one."""

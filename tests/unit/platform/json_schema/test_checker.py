@@ -92,9 +92,7 @@ async def test_an_invalid_schema_is_refused_with_its_location(
         await schemas.require_usable(schema, owner="a")
 
 
-async def test_a_slow_check_is_killed_and_the_next_one_works(
-    schemas: SchemaChecker,
-) -> None:
+async def test_a_slow_check_is_killed_and_the_next_one_works(schemas: SchemaChecker) -> None:
     with pytest.raises(SchemaUnusable, match="too long"):
         await schemas.require_usable(a_bomb(), owner="a")
     with pytest.raises(ValueUncheckable, match="too long"):

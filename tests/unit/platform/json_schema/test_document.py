@@ -16,14 +16,8 @@ from app.platform.json_schema.document import (
 from tests.unit.platform.json_schema.schemas import nested
 
 OUTSIDE = [
-    "http://127.0.0.1:9/schema.json",
-    "//127.0.0.1/schema.json",
-    "file:///etc/hostname",
-    "other.json#/$defs/a",
-    "%23/$defs/a",
-    "?a#",
-    "urn:uuid:00000000-0000-0000-0000-000000000000",
-    "",
+    *("http://127.0.0.1:9/schema.json", "//127.0.0.1/schema.json", "file:///etc/hostname"),
+    *("other.json#/$defs/a", "%23/$defs/a", "?a#", "urn:uuid:00000000-0000-0000-0000-000000000000", ""),
 ]
 
 

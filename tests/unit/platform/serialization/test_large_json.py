@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.platform.serialization.large_json import dumps
+from app.platform.concurrency.offload import SMALL_BYTES
+from app.platform.serialization.large_json import dumps, parsing_size
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs"]))
 LONG = st.builds(lambda text, times: text * times, PLAIN.filter(bool), st.integers(1, 3000))
@@ -29,3 +30,9 @@ def test_the_text_is_the_json_of_the_value(value: Any, ascii_only: bool) -> None
 def test_a_long_string_is_written_in_chunks(text: str) -> None:
     for ascii_only in (True, False):
         assert json.loads(dumps({"a": [text, "b", text]}, ascii_only=ascii_only)) == {"a": [text, "b", text]}
+
+
+def test_text_takes_less_to_parse_than_as_many_bytes_of_small_values() -> None:
+    text, values = json.dumps(["a" * 100_000]).encode(), b"[%s0]" % (b"{}," * 33_333)
+
+    assert parsing_size(text) < SMALL_BYTES < len(values) < parsing_size(values)

@@ -50,10 +50,7 @@ def test_a_mistake_is_named_with_its_place(text: str | bytes, problem: str) -> N
             "parts:\n  a: {promt: x}",
             "parts.a.promt: there is no such key; did you mean prompt? (line 6, column 7)",
         ),
-        (
-            "steps:\n- prompt: x\n- prompt: [1]",
-            "steps.1.prompt: must be a string (line 7, column 3)",
-        ),
+        ("steps:\n- prompt: x\n- prompt: [1]", "steps.1.prompt: must be a string (line 7, column 3)"),
         ("parts: 5", "parts: must be an object (line 5, column 1)"),
         ("description: 5", "description: must be a string; put it in quotes (line 5, column 1)"),
         ("[]", "must be an object"),

@@ -3,13 +3,7 @@ from typing import Any
 
 import pytest
 
-from app.platform.telemetry.content import (
-    MAX_BODY_BYTES,
-    MAX_CHARS,
-    ReceivedBody,
-    input_messages,
-    output_messages,
-)
+from app.platform.telemetry import content
 
 
 def test_a_streamed_answer_is_one_message_without_thinking() -> None:
@@ -38,7 +32,7 @@ def test_a_streamed_answer_is_one_message_without_thinking() -> None:
     ]
     stream = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
 
-    assert json.loads(output_messages(stream) or "") == [
+    assert json.loads(content.output_messages(stream) or "") == [
         {
             "role": "assistant",
             "parts": [
@@ -54,26 +48,27 @@ def test_results_of_tools_are_not_in_the_messages_of_a_request() -> None:
     result = {"type": "tool_result", "tool_use_id": "c", "content": "hidden from clients"}
     body = json.dumps({"messages": [{"role": "user", "content": [result, {"type": "image"}]}]}).encode()
 
-    messages = input_messages(body) or ""
+    messages = content.input_messages(body) or ""
     assert "hidden" not in messages
     assert [part["type"] for part in json.loads(messages)[0]["parts"]] == ["tool_call_response", "image"]
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b'{"messages": 1}', b"\xff", b"[" * 100_000, b"x" * (MAX_BODY_BYTES + 1)]
+    "body",
+    [b"", b"[]", b"{}", b'{"messages": 1}', b"\xff", b"[" * 100_000, b"x" * (content.MAX_BODY_BYTES + 1)],
 )
 def test_what_is_no_request_and_no_answer_has_no_messages(body: bytes) -> None:
-    assert input_messages(body) is None
-    assert output_messages(body.decode("latin-1")) is None
+    assert content.input_messages(body) is None
+    assert content.output_messages(body.decode("latin-1")) is None
 
 
 def test_long_content_is_cut() -> None:
     many = [{"role": "user", "content": f"{number} " + "x" * 5000} for number in range(100)]
-    messages = input_messages(json.dumps({"messages": many}).encode()) or ""
-    received = ReceivedBody()
+    messages = content.input_messages(json.dumps({"messages": many}).encode()) or ""
+    received = content.ReceivedBody()
     for _ in range(3):
-        received.add(b"x" * MAX_BODY_BYTES)
+        received.add(b"x" * content.MAX_BODY_BYTES)
 
-    assert len(messages) <= MAX_CHARS
+    assert len(messages) <= content.MAX_CHARS
     assert json.loads(messages)[-1]["parts"][0]["content"].startswith("99 ")
-    assert len(received.text()) == MAX_BODY_BYTES
+    assert len(received.text()) == content.MAX_BODY_BYTES

@@ -27,11 +27,7 @@ def test_commands_are_limited_in_number_for_each_run() -> None:
 
 def test_commands_are_limited_in_size_but_a_single_one_always_waits() -> None:
     waiting = WaitingCommands(MessageLimits(count=10, size=100))
-    with (
-        waiting.one_more(RUN, 1000),
-        pytest.raises(MessageQueueFull),
-        waiting.one_more(RUN, 1),
-    ):
+    with waiting.one_more(RUN, 1000), pytest.raises(MessageQueueFull), waiting.one_more(RUN, 1):
         pass
     with (
         waiting.one_more(RUN, 60),

@@ -7,15 +7,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.events import (
-    AssistantFinal,
-    ClientEvent,
-    Done,
-    Status,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallStart,
-)
+from app.events import AssistantFinal, ClientEvent, Done, Status, TextDelta, ThinkingDelta, ToolCallStart
 from app.http.native.encoder import NativeEncoder
 from app.requests.outcome import FinalUsage
 from app.runs.events.codec import DELTAS_PER_ROW, decode_events, decode_joined, encode_events, joined
@@ -88,11 +80,7 @@ def test_a_single_event_is_stored_as_its_own_json() -> None:
         StoredEvents(
             8,
             8,
-            {
-                "type": "done",
-                "usage": {"promptTokens": 1, "completionTokens": 2},
-                "finishReason": "stop",
-            },
+            {"type": "done", "usage": {"promptTokens": 1, "completionTokens": 2}, "finishReason": "stop"},
         ),
     ]
 

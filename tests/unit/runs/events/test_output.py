@@ -5,20 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from app import events
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.events import (
-    AiEvent,
-    AssistantFinal,
-    Done,
-    MessageDiscarded,
-    MeterReport,
-    TextDelta,
-    ThinkingDelta,
-    UsageReport,
-    UserMessageDelivered,
-)
 from app.executors.port import ABORTED, RunPlan
 from app.ids import MessageId, new_uuid
 from app.platform.clock.lease import Lease
@@ -50,8 +40,8 @@ class Run:
             max_bytes=max_bytes,
         )
 
-    async def publish(self, *events: AiEvent) -> list[int | None]:
-        return [await self.output.publish(event) for event in events]
+    async def publish(self, *given: events.AiEvent) -> list[int | None]:
+        return [await self.output.publish(event) for event in given]
 
     async def published(self) -> list[object]:
         return [entry.event for entry in await self.log.read(self.plan.run)]
@@ -77,10 +67,10 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 async def test_output_is_published_and_usage_is_billed(journal: Journal) -> None:
     run = Run(journal)
-    word, answer = TextDelta(message_id="m", delta="hello"), AssistantFinal(content="hello")
+    word, answer = events.TextDelta(message_id="m", delta="hello"), events.AssistantFinal(content="hello")
 
     positions = await run.publish(
-        word, UsageReport(run.fact()), answer, MeterReport(Meters(1, 1, 0), tool_failures=2)
+        word, events.UsageReport(run.fact()), answer, events.MeterReport(Meters(1, 1, 0), tool_failures=2)
     )
 
     assert positions == [1, None, None, None]
@@ -97,11 +87,12 @@ async def test_output_is_published_and_usage_is_billed(journal: Journal) -> None
 async def test_what_was_measured_before_it_was_parked_is_added(journal: Journal) -> None:
     first = CostComparison(Decimal(3), sdk_usd=Decimal(2), drift_usd=Decimal(1), notes=("a",))
     second = CostComparison(Decimal(4), explained_usd=Decimal(1), notes=("b", "a"))
-    plan = replace(a_plan(), reported=MeterReport(Meters(1, 2, 1, first), tool_failures=1))
+    plan = replace(a_plan(), reported=events.MeterReport(Meters(1, 2, 1, first), tool_failures=1))
     run = Run(journal, plan=plan)
     before = run.output.report
     await run.publish(
-        MeterReport(Meters(0, 0, 0), tool_failures=4), MeterReport(Meters(3, 3, 0, second), tool_failures=2)
+        events.MeterReport(Meters(0, 0, 0), tool_failures=4),
+        events.MeterReport(Meters(3, 3, 0, second), tool_failures=2),
     )
 
     assert before is plan.reported
@@ -112,7 +103,7 @@ async def test_what_was_measured_before_it_was_parked_is_added(journal: Journal)
 
 async def test_usage_of_earlier_attempts_counts(journal: Journal) -> None:
     run = Run(journal, plan=replace(a_plan(), spent=Spent(UsageTotal(100, 50, 30, 20))))
-    await run.publish(UsageReport(run.fact()))
+    await run.publish(events.UsageReport(run.fact()))
     final = run.output.final()
     assert (final.usage.prompt_tokens, final.usage.completion_tokens) == (110, 55)
     assert final.cached == (30, 20)
@@ -122,11 +113,11 @@ async def test_usage_of_earlier_attempts_counts(journal: Journal) -> None:
 async def test_without_an_answer_the_content_is_the_main_agents_last_message(journal: Journal) -> None:
     run = Run(journal)
     await run.publish(
-        TextDelta(message_id="m1", delta="first"),
-        TextDelta(message_id="m2", delta="last "),
-        TextDelta(message_id="s1", delta="a subagent's", parent_tool_call_id="call"),
-        ThinkingDelta(message_id="m2", delta="hm"),
-        TextDelta(message_id="m2", delta="words"),
+        events.TextDelta(message_id="m1", delta="first"),
+        events.TextDelta(message_id="m2", delta="last "),
+        events.TextDelta(message_id="s1", delta="a subagent's", parent_tool_call_id="call"),
+        events.ThinkingDelta(message_id="m2", delta="hm"),
+        events.TextDelta(message_id="m2", delta="words"),
     )
     run.output.outcome = ABORTED
 
@@ -138,9 +129,11 @@ async def test_without_an_answer_the_content_is_the_main_agents_last_message(jou
 
 async def test_more_output_than_allowed_stops_the_run_and_is_not_published(journal: Journal) -> None:
     run = Run(journal, max_bytes=3 * 1024)
-    words = [TextDelta(message_id="m", delta="word ") for _ in range(5)]
+    words = [events.TextDelta(message_id="m", delta="word ") for _ in range(5)]
 
-    positions = await run.publish(*words, AssistantFinal(content="done"), UsageReport(run.fact()))
+    positions = await run.publish(
+        *words, events.AssistantFinal(content="done"), events.UsageReport(run.fact())
+    )
 
     assert positions == [1, 2, 3, None, None, None, None]
     assert run.control.stop.is_set()
@@ -160,17 +153,17 @@ async def test_the_context_is_that_of_the_agents_last_complete_message(journal: 
         replace(last, basis="partial"),
     ]
     for fact in (run.fact(), last, *(replace(each, usage=TokenUsage(1, 1)) for each in others)):
-        await run.publish(UsageReport(fact))
+        await run.publish(events.UsageReport(fact))
     final = run.output.final()
     done = terminal_events(final)[-1]
 
     assert (final.context_used, final.context_window) == (130, 1_000_000)
-    assert isinstance(done, Done)
+    assert isinstance(done, events.Done)
     assert (done.context_used, done.context_window) == (130, 1_000_000)
 
     # A fallback has a window of its own; that of a model which is not listed is not known.
     for model, window in (("claude-haiku-4-5-20251001", 200_000), ("claude-opus-4-1", None)):
-        await run.publish(UsageReport(replace(last, model=model)))
+        await run.publish(events.UsageReport(replace(last, model=model)))
         assert run.output.final().context_window == window
     done = terminal_events(run.output.final())[-1]
     assert "contextWindow" not in done.model_dump(by_alias=True)
@@ -178,12 +171,14 @@ async def test_the_context_is_that_of_the_agents_last_complete_message(journal: 
 
 async def test_a_discarded_message_is_not_in_the_result(journal: Journal) -> None:
     run = Run(journal)
-    old, new = (TextDelta(message_id=name, delta=name) for name in ("old", "new"))
+    old, new = (events.TextDelta(message_id=name, delta=name) for name in ("old", "new"))
 
-    await run.publish(old, MessageDiscarded(message_id="old"), new, MessageDiscarded(message_id="other"))
+    await run.publish(
+        old, events.MessageDiscarded(message_id="old"), new, events.MessageDiscarded(message_id="other")
+    )
     assert run.output.final().content == "new"
 
-    await run.publish(MessageDiscarded(message_id="new"))
+    await run.publish(events.MessageDiscarded(message_id="new"))
     assert run.output.final().content == ""
 
 
@@ -192,7 +187,8 @@ async def test_the_sender_of_a_message_gets_the_position_at_which_it_took_effect
     run.control.send(SentMessage("m1", Message.of(role="user", content="and this"), "next"))
 
     await run.publish(
-        TextDelta(message_id="m", delta="hello"), UserMessageDelivered(message_id="m1", content="and this")
+        events.TextDelta(message_id="m", delta="hello"),
+        events.UserMessageDelivered(message_id="m1", content="and this"),
     )
 
     assert await run.control.inbox.wait_for_position("m1", within_s=PATIENCE_S) == 2

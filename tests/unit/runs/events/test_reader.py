@@ -33,10 +33,7 @@ def a_reader(log: MemoryEventLog) -> RunEventReader:
 async def test_the_events_so_far_are_read_from_the_log() -> None:
     log = await a_log(EVENTS[:2])
 
-    assert list(await a_reader(log).read(a_record(RUN))) == [
-        AnyTime(1, EVENTS[0]),
-        AnyTime(2, EVENTS[1]),
-    ]
+    assert list(await a_reader(log).read(a_record(RUN))) == [AnyTime(1, EVENTS[0]), AnyTime(2, EVENTS[1])]
 
 
 async def test_a_follower_gets_what_follows_its_position_and_ends_with_done() -> None:

@@ -4,13 +4,7 @@ from app.events import AssistantFinal, Done, RunError, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.clock.event_times import milliseconds
 from app.requests.outcome import FinalUsage, GraphFinal
-from app.runs.events.terminal import (
-    POSITIONS_PER_ATTEMPT,
-    close_log,
-    last_position,
-    terminal_events,
-    with_positions,
-)
+from app.runs.events import terminal
 from app.runs.records import AT_END
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
@@ -26,13 +20,13 @@ def a_final(**fields: object) -> GraphFinal:
 
 def test_a_successful_run_ends_with_its_answer_and_done() -> None:
     final, done = a_final(content="4", structured_output=4), Done(usage=USAGE, finish_reason="stop")
-    assert terminal_events(final) == [AssistantFinal(content="4", structured_output=4), done]
-    assert terminal_events(final, has_content=False) == [done]
+    assert terminal.terminal_events(final) == [AssistantFinal(content="4", structured_output=4), done]
+    assert terminal.terminal_events(final, has_content=False) == [done]
 
 
 def test_a_failed_run_ends_with_its_error_and_done() -> None:
     final = a_final(ok=False, error="timeout", finish_reason="max_turns")
-    assert terminal_events(final) == [
+    assert terminal.terminal_events(final) == [
         RunError(error="timeout"),
         Done(usage=USAGE, finish_reason="max_turns"),
     ]
@@ -40,10 +34,10 @@ def test_a_failed_run_ends_with_its_error_and_done() -> None:
 
 def test_events_get_the_positions_that_follow() -> None:
     word = TextDelta(message_id="m", delta="x")
-    entries = with_positions([word, word], after=7)
+    entries = terminal.with_positions([word, word], after=7)
     assert entries == [LogEntry(8, word, AT_END), LogEntry(9, word, AT_END)]
-    assert [last_position(entries, attempt=0), last_position((), attempt=0)] == [9, 0]
-    assert last_position(entries, attempt=2) == 2 * POSITIONS_PER_ATTEMPT
+    assert [terminal.last_position(entries, attempt=0), terminal.last_position((), attempt=0)] == [9, 0]
+    assert terminal.last_position(entries, attempt=2) == 2 * terminal.POSITIONS_PER_ATTEMPT
 
 
 async def test_closing_a_log_ends_its_readers_and_frees_it() -> None:
@@ -53,7 +47,9 @@ async def test_closing_a_log_ends_its_readers_and_frees_it() -> None:
     assert len(await anext(batches)) == 1
 
     ended_at = datetime(2100, 1, 1, tzinfo=UTC)
-    await close_log(log, RUN, with_positions(terminal_events(a_final()), after=0), ended_at=ended_at)
+    await terminal.close_log(
+        log, RUN, terminal.with_positions(terminal.terminal_events(a_final()), after=0), ended_at=ended_at
+    )
 
     at = milliseconds(ended_at)
     assert [entry for batch in [batch async for batch in batches] for entry in batch] == [

@@ -67,8 +67,7 @@ def test_the_input_schema_is_an_object() -> None:
 
 
 @pytest.mark.parametrize(
-    ("effect", "read_only"),
-    [("read_only", True), ("state_change", False), ("external_side_effect", False)],
+    ("effect", "read_only"), [("read_only", True), ("state_change", False), ("external_side_effect", False)]
 )
 def test_only_a_read_only_effect_is_read_only(effect: str, *, read_only: bool) -> None:
     assert define(effect=effect).read_only is read_only
@@ -81,16 +80,7 @@ def test_a_namespaced_id_is_taken(tool_id: str) -> None:
 
 @pytest.mark.parametrize(
     "tool_id",
-    [
-        "",
-        "weather",
-        "demo_weather",
-        "__weather",
-        "demo__",
-        "Demo__weather",
-        "demo__we-ather",
-        "a__b\n",
-    ],
+    ["", "weather", "demo_weather", "__weather", "demo__", "Demo__weather", "demo__we-ather", "a__b\n"],
 )
 def test_an_id_without_namespace_and_name_is_refused(tool_id: str) -> None:
     text = fault(id=tool_id)
@@ -112,10 +102,7 @@ def test_an_id_too_long_for_the_model_is_refused() -> None:
         ({"max_result_bytes": 0}, "max_result_bytes above zero"),
         ({"redact": None}, "must list in redact"),
         ({"redact": "summary"}, "must list in redact"),
-        (
-            {"redact": ("summary", "nothing")},
-            "lists 'nothing' in redact, but Out has no such field",
-        ),
+        ({"redact": ("summary", "nothing")}, "lists 'nothing' in redact, but Out has no such field"),
     ],
 )
 def test_a_wrong_setting_is_named(changes: dict[str, Any], expected: str) -> None:

@@ -39,6 +39,7 @@ def test_a_url_names_servers_a_service_and_options(
     [
         ("redis://h:secret", "a port is a number"),
         ("redis+sentinel://h:26379", "the name of the service is missing"),
+        ("unix://", "the path of the socket is missing"),
         ("redis://h?secret=1", "an option after the question mark is unknown"),
         ("rediss://h?ssl_ca_certs=/secret", "there is no file as ssl_ca_certs names it"),
     ],

@@ -71,10 +71,7 @@ async def test_results_do_not_contain_what_the_call_has_got() -> None:
     credentials = answering(SECRET)
     image = ToolImage("image/png", "AAAA")
     result = ToolResult(
-        f"Sent with {SECRET}.",
-        {"by": [f"token {SECRET}"], "count": 1},
-        "failed",
-        (ToolText(SECRET), image),
+        f"Sent with {SECRET}.", {"by": [f"token {SECRET}"], "count": 1}, "failed", (ToolText(SECRET), image)
     )
     assert credentials.hidden_in(result) is result
     await credentials.get("mail")

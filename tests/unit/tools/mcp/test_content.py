@@ -57,10 +57,7 @@ LINK = {
         ({"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}, "[audio/wav, 3 bytes: left out"),
         (image(png(9_000)), "[image/png, 90 bytes: left out, because it has 9000 x 9000 pixels]"),
         (image("AAAA", "image/svg+xml\n"), "[image/svg+xml, 3 bytes: left out, because it is no PNG"),
-        (
-            image(png(size=1_200)),
-            "[image/png, 1200 bytes: left out, because the images of a result may have 1000",
-        ),
+        (image(png(size=1_200)), "[image/png, 1200 bytes: left out, because the images of a result may have"),
         (image("A"), "is not valid base64"),
     ],
 )

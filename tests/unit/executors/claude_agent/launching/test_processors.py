@@ -15,8 +15,7 @@ def test_there_are_as_many_as_the_process_may_run_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "processors"),
-    [("150000 100000\n", 1.5), ("max 100000\n", float("inf")), (None, float("inf"))],
+    ("limit", "processors"), [("150000 100000\n", 1.5), ("max 100000\n", float("inf")), (None, float("inf"))]
 )
 def test_a_control_group_limits_them(tmp_path: Path, limit: str | None, processors: float) -> None:
     own = tmp_path / "own"

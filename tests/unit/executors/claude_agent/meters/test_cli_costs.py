@@ -142,10 +142,7 @@ def test_a_total_that_is_not_of_this_run_is_not_compared(
         (a_message(output_estimated=True), "a message that was cut off is an estimate"),
         (a_message(duplicate_of=MessageId("msg_0")), "the provider used a message id twice"),
         (a_message(reported={"inference_geo": "eu"}), "no list price: inference_geo=eu"),
-        (
-            a_message("claude-next-1", call=ProviderCall("claude-next-1")),
-            "no list price: model=claude-next-1",
-        ),
+        (a_message("claude-n-1", call=ProviderCall("claude-n-1")), "no list price: model=claude-n-1"),
     ],
 )
 def test_a_message_of_which_the_clis_number_is_not_known_is_not_compared(

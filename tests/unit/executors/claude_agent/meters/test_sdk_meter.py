@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from app.executors.claude_agent.meters.sdk_meter import residuals
 from app.executors.claude_agent.meters.usage import MeteredMessage
 from app.ids import MessageId
@@ -15,24 +17,30 @@ def a_message(*tokens: int, model: str = REQUESTED, final: bool = True, **fields
     return MeteredMessage(MessageId("msg_1"), model, TokenUsage(*tokens), final, **fields)
 
 
-def test_nothing_is_left_when_every_message_was_shown() -> None:
-    after = {REQUESTED: TokenUsage(30, 5, 7)}
-
-    assert residuals({}, after, [a_message(10, 2, 7), a_message(20, 3)], requested_model=REQUESTED) == {}
+CUT = a_message(10, 2, final=False)
 
 
-def test_what_earlier_runs_of_a_conversation_used_is_not_charged_again() -> None:
-    before, after = {REQUESTED: TokenUsage(100, 50)}, {REQUESTED: TokenUsage(110, 52)}
+@pytest.mark.parametrize(
+    ("before", "after", "shown", "left"),
+    [
+        pytest.param((), (30, 5, 7), [a_message(10, 2, 7), a_message(20, 3)], None, id="all were shown"),
+        pytest.param((100, 50), (110, 52), [a_message(10, 2)], None, id="of earlier runs"),
+        pytest.param((), (15, 6, 7, 8, 9), [a_message(10, 2)], (5, 4, 7, 8, 9), id="one was not shown"),
+        pytest.param((), (10, 2), [a_message(10, 2, model=OTHER)], None, id="served by another model"),
+        pytest.param((), (10, 20), [CUT], None, id="the estimate of one cut off"),
+        pytest.param((), (), [CUT], None, id="one cut off without totals"),
+        pytest.param((), (60, 20), [CUT], (50, 18), id="input beside one cut off"),
+    ],
+)
+def test_what_is_left_is_what_was_not_shown(
+    before: tuple[int, ...], after: tuple[int, ...], shown: list[MeteredMessage], left: tuple[int, ...] | None
+) -> None:
+    totals = [{REQUESTED: TokenUsage(*each)} if each else {} for each in (before, after)]
 
-    assert residuals(before, after, [a_message(10, 2)], requested_model=REQUESTED) == {}
+    found = residuals(totals[0], totals[1], shown, requested_model=REQUESTED)
 
-
-def test_a_call_that_was_not_shown_is_left_over() -> None:
-    after = {REQUESTED: TokenUsage(15, 6, 7, 8, 9)}
-
-    left = residuals({}, after, [a_message(10, 2)], requested_model=REQUESTED)
-
-    assert left == {REQUESTED: (TokenUsage(5, 4, 7, 8, 9), True)}
+    # Beside a message that was cut off the output is an estimate.
+    assert found == ({REQUESTED: (TokenUsage(*left), CUT not in shown)} if left else {})
 
 
 def test_a_hidden_call_of_another_model_keeps_its_model() -> None:
@@ -41,30 +49,6 @@ def test_a_hidden_call_of_another_model_keeps_its_model() -> None:
     assert residuals({}, after, [a_message(10, 2)], requested_model=REQUESTED) == {
         OTHER: (TokenUsage(400, 30), True)
     }
-
-
-def test_a_message_served_by_another_model_than_asked_is_not_counted_twice() -> None:
-    assert (
-        residuals(
-            {}, {REQUESTED: TokenUsage(10, 2)}, [a_message(10, 2, model=OTHER)], requested_model=REQUESTED
-        )
-        == {}
-    )
-
-
-def test_the_estimate_of_a_message_cut_off_is_no_hidden_call() -> None:
-    cut = a_message(10, 2, final=False)
-
-    assert residuals({}, {REQUESTED: TokenUsage(10, 20)}, [cut], requested_model=REQUESTED) == {}
-    assert residuals({}, {}, [cut], requested_model=REQUESTED) == {}
-
-
-def test_beside_a_message_cut_off_input_betrays_a_hidden_call() -> None:
-    left = residuals(
-        {}, {REQUESTED: TokenUsage(60, 20)}, [a_message(10, 2, final=False)], requested_model=REQUESTED
-    )
-
-    assert left == {REQUESTED: (TokenUsage(50, 18), False)}
 
 
 def test_the_advisors_calls_are_part_of_their_message() -> None:

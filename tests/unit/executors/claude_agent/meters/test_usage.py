@@ -105,11 +105,7 @@ def test_lanes_of_subagents_do_not_mix() -> None:
             {"cache_creation": {"ephemeral_1h_input_tokens": 9}},
             {"cache_creation": {"ephemeral_1h_input_tokens": 9}},
         ),
-        (
-            {},
-            {"server_tool_use": {"web_search_requests": 2}},
-            {"server_tool_use": {"web_search_requests": 2}},
-        ),
+        ({}, {"server_tool_use": {"web_fetch_requests": 2}}, {"server_tool_use": {"web_fetch_requests": 2}}),
         (
             {"server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 1}},
             {"server_tool_use": {"web_search_requests": None, "web_fetch_requests": 3}},

@@ -72,7 +72,7 @@ def test_the_prompt_is_a_file_and_every_word_of_a_user_is_taken_as_it_is() -> No
     assert (options.verbatim_prompts, options.include_partial_messages) == (True, True)
     assert (options.cli_path, options.cwd) == (Path("/run/launch"), Path("/run/work"))
     assert set(options.extra_args) == {
-        *("disable-slash-commands", "replay-user-messages", "bare", "no-session-persistence"),
+        *("disable-slash-commands", "replay-user-messages", "bare", "no-session-persistence")
     }
 
 

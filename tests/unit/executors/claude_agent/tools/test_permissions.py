@@ -70,18 +70,10 @@ async def test_a_call_in_order_is_left_to_the_rules_of_the_cli() -> None:
     assert reviewer.reviewed == [("Read", {"file_path": "a.txt"}, "toolu_1")]
 
 
-@pytest.mark.parametrize(
-    ("name", "args"),
-    [
-        ("Read", {"file_path": "/etc/passwd"}),
-        ("Bash", {"command": "ls", "run_in_background": True}),
-        ("Bash", {"command": "ls", "dangerouslyDisableSandbox": True}),
-    ],
-)
-async def test_a_call_out_of_bounds_is_denied_without_asking_anybody(name: str, args: dict[str, Any]) -> None:
+async def test_a_call_out_of_bounds_is_denied_without_asking_anybody() -> None:
     reviewer = Reviewer()
 
-    decision, reason = await decided(name, args, reviewer)
+    decision, reason = await decided("Read", {"file_path": "/etc/passwd"}, reviewer)
 
     assert (decision, reviewer.reviewed) == ("deny", [])
     assert reason

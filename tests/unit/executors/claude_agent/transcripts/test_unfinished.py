@@ -8,7 +8,7 @@ from app.conversations.records import TranscriptEntry
 from app.events import MessageDiscarded, TextDelta
 from app.executors.claude_agent.transcripts.unfinished import SeenText, unfinished_line
 from app.executors.port import RunPlan
-from tests.factories import a_plan
+from tests.factories import a_plan, not_none
 
 PLAN: RunPlan = a_plan()
 RUN = PLAN.run.run_id
@@ -31,9 +31,8 @@ def test_what_was_seen_of_the_last_message_follows_the_runs_last_line() -> None:
     text = seen(("msg_1", "Let me see."), ("msg_2", "four"), ("msg_2", " five"))
     text.feed(TextDelta(message_id="msg_3", delta="of a subagent", parent_tool_call_id="t"))
 
-    line = unfinished_line(entries, PLAN, text)
+    line = not_none(unfinished_line(entries, PLAN, text))
 
-    assert line is not None
     assert (line["parentUuid"], line["sessionId"], line["cwd"]) == ("2", "s", "/work")
     assert (line["message"]["id"], line["message"]["stop_reason"]) == ("msg_2", None)
     assert line["message"]["content"] == [{"type": "text", "text": "four five"}]
@@ -49,8 +48,7 @@ def test_nothing_is_added_of_a_text_that_clients_were_told_to_discard() -> None:
     assert unfinished_line(entries, PLAN, text) is None
 
     text.feed(TextDelta(message_id="msg_1", delta="five"))
-    line = unfinished_line(entries, PLAN, text)
-    assert line is not None
+    line = not_none(unfinished_line(entries, PLAN, text))
     assert line["message"]["content"] == [{"type": "text", "text": "five"}]
 
 
