@@ -15,9 +15,9 @@ from app.executors.evidence import AddEvidence, keep_none
 from app.executors.inbox import MessageInbox, MessageLimits, RunEnded
 from app.executors.waiting.budget import Budget
 from app.executors.waiting.calls import Publish
-from app.executors.waiting.decisions import Decision
 from app.executors.waiting.port import StoredCall, UnstoredWaits, Waits
 from app.executors.waiting.questions import Questions
+from app.executors.waiting.records import Decision
 from app.platform.background import first_of
 from app.requests.messages import SentMessage
 

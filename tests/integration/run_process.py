@@ -54,7 +54,7 @@ from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
-from app.streams.relay.server import Relay
+from app.streams.relay.client import Relay
 from tests.factories import an_account
 
 ELSEWHERE = new_uuid()

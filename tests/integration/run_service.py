@@ -62,7 +62,7 @@ from app.runs.requests.schema_preparation import SchemaPreparation
 from app.runs.service import RunService
 from app.runs.starting import RunStarter
 from app.streams.port import EventLog
-from app.streams.relay.server import Relay
+from app.streams.relay.client import Relay
 from app.tools.catalog import ToolCatalog
 from app.workspaces.service import Workspaces
 from tests.contracts.temporal import Temporal

@@ -16,7 +16,7 @@ from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.conflicts import excess_of
 from app.billing.receipts.journal import Journal, JournalUnavailable
 from app.billing.receipts.journal_records import if_lost
-from app.billing.receipts.open_messages.tracker import OpenMessageChanges, OpenMessages
+from app.billing.receipts.open_messages.in_memory import OpenMessageChanges, OpenMessages
 from app.billing.receipts.records import NewReceipt, RunCharges
 from app.ids import AccountId, RunKey
 from app.platform.metrics.receipts import ReceiptMetrics

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.executors.client_calls import ClientToolResult
-from app.executors.waiting.decisions import PermissionNotFound
+from app.executors.waiting.records import PermissionNotFound
 from app.http.dependencies import readable_run
 from app.http.openai.answer import Received
 from app.http.openai.mapper import run_of_call
