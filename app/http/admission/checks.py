@@ -50,6 +50,8 @@ class BodyLimit:
     max_bytes: int | None
     is_optional: bool = False
     media_types: frozenset[str] = frozenset({_JSON})
+    may_be_gzip: bool = False
+    """Whether the route also reads what is compressed."""
 
     @property
     def is_json(self) -> bool:
@@ -156,7 +158,7 @@ class CheckedRoute(APIRoute):
             if parameters is not None:
                 _check_parameters(request, parameters)
             if body_limit is not None and (_has_body(request) or not body_limit.is_optional):
-                _require_media_type(request, body_limit.media_types)
+                _require_readable(request, body_limit)
             is_json = body_limit is not None and body_limit.is_json
             max_bytes = _NO_BODY_BYTES if body_limit is None else body_limit.max_bytes
             bodies = request_limits(request).bodies
@@ -238,17 +240,25 @@ def _check_parameters(request: Request, parameters: frozenset[str]) -> None:
         raise Invalid(f"{errors[0].field}: {errors[0].message}", errors=errors[:_MAX_NAMED])
 
 
-def _require_media_type(request: Request, allowed: frozenset[str]) -> None:
+def _require_readable(request: Request, limit: BodyLimit) -> None:
     # A page of another site can post plain text without a CORS preflight; it can post none of these.
-    given = set(_content_types(request))
+    given, allowed = set(_content_types(request)), limit.media_types
     if len(given) != 1 or not given <= allowed:
         raise UnsupportedMediaType(f"Send the body with Content-Type: {' or '.join(sorted(allowed))}.")
+    encodings = {"identity", *(["gzip"] if limit.may_be_gzip else [])}
+    if not set(_values(request, "content-encoding")) <= encodings:
+        way = "Content-Encoding: gzip, or without this header" if limit.may_be_gzip else "no Content-Encoding"
+        raise UnsupportedMediaType(f"Send the body with {way}.")
 
 
 def _content_types(request: Request) -> list[str]:
-    """The values of the header; a client whose library adds it to the application's own sends it twice."""
-    lines = request.headers.getlist("content-type")
-    return [value.partition(";")[0].strip().lower() for line in lines for value in line.split(",")]
+    """Without parameters; a client whose library adds the header to the application's own sends it twice."""
+    return [value.partition(";")[0].rstrip() for value in _values(request, "content-type")]
+
+
+def _values(request: Request, name: str) -> list[str]:
+    """The values of a header, in all of its lines."""
+    return [value.strip().lower() for line in request.headers.getlist(name) for value in line.split(",")]
 
 
 def _sub_dependants(dependant: Dependant) -> Iterator[Dependant]:

@@ -62,17 +62,17 @@ class JsonSchemaFormat(Posted):
     schema_: Annotated[dict[str, Any], Field(alias="schema")]
 
 
-def _left_out(given: object) -> object:
-    if given is not None and given is not False:
+def _left_out(given: object) -> None:
+    if given:
         raise ValueError("must be left out: it is not served")
-    return given
 
 
-NotServed: TypeAlias = Annotated[
-    bool | None,
-    BeforeValidator(_left_out),
-    WithJsonSchema({"anyOf": [{"type": "boolean", "const": False}, {"type": "null"}]}),
+_NOTHING: Final[Sequence[dict[str, Any]]] = [
+    *({"type": "null"}, {"type": "boolean", "const": False}, {"type": "integer", "const": 0}),
+    {"type": "array", "maxItems": 0},
 ]
+NotServed: TypeAlias = Annotated[None, BeforeValidator(_left_out), WithJsonSchema({"anyOf": _NOTHING})]
+"""A parameter that may only have the value that asks for nothing."""
 
 
 class PostedChat(BaseModel):
