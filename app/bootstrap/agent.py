@@ -138,13 +138,9 @@ def open_connector(settings: Settings, database: Database | None, schemas: Schem
     return McpConnector(settings.mcp_secrets, schemas, logins, network=settings.network)
 
 
-def open_history(database: Database, sessions: PostgresSessionStore) -> ConversationHistory:
+def open_history(sessions: PostgresSessionStore) -> ConversationHistory:
     """The history of conversations, whichever executor writes them."""
-    forks = {
-        PROVIDER: sessions.fork,
-        messages_api.PROVIDER: MessageStore(database, sessions.contents.objects).fork,
-    }
-    return ConversationHistory(sessions, forks=forks, tool_id_of=lambda name: shown_name(tool_id_of(name)))
+    return ConversationHistory(sessions, tool_id_of=lambda name: shown_name(tool_id_of(name)))
 
 
 @asynccontextmanager

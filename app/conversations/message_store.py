@@ -1,12 +1,10 @@
 """MessageStore: the transcripts of conversations with the Messages API."""
 
 from collections.abc import Sequence
-from uuid import uuid4
 
 from app.conversations.cuts.answer_cuts import without_cut
 from app.conversations.large_contents.service import LargeContents
-from app.conversations.neutral_transcript import copied_line
-from app.conversations.records import Conversation, EntryGone, Transcript, TranscriptCopy, TranscriptEntry
+from app.conversations.records import Transcript, TranscriptEntry
 from app.conversations.repository import load_entries
 from app.platform.db import Database
 from app.platform.objects.service import INSIDE, Objects
@@ -27,13 +25,3 @@ class MessageStore:
         async with self._database.snapshot() as reader:
             entries = await load_entries(reader, transcript)
         return without_cut(await self._contents.whole(transcript, entries))
-
-    async def fork(self, conversation: Conversation, up_to_entry: str) -> TranscriptCopy:
-        """Copy a transcript up to a line, without storing the copy. Raises `EntryGone`."""
-        entries = await self.entries(conversation.transcript)
-        ids = [entry.line.get("uuid") for entry in entries]
-        if up_to_entry not in ids:
-            raise EntryGone
-        copied = entries[: ids.index(up_to_entry) + 1]
-        lines = [TranscriptEntry(copied_line(entry.line), entry.run_id) for entry in copied]
-        return TranscriptCopy(uuid4(), lines)

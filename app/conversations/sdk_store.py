@@ -8,23 +8,11 @@ from collections.abc import Collection, Sequence
 from typing import Any, cast
 from uuid import UUID
 
-from claude_agent_sdk import (
-    SessionKey,
-    SessionStore,
-    SessionStoreEntry,
-    fork_session_via_store,
-)
+from claude_agent_sdk import SessionKey, SessionStoreEntry
 
 from app.conversations.cuts.answer_cuts import without_cut
 from app.conversations.large_contents.service import LargeContents
-from app.conversations.records import (
-    Conversation,
-    EntryGone,
-    Transcript,
-    TranscriptCopy,
-    TranscriptEntry,
-    TranscriptState,
-)
+from app.conversations.records import Conversation, Transcript, TranscriptEntry, TranscriptState
 from app.conversations.repository import (
     load_entries,
     sessions_of,
@@ -65,19 +53,6 @@ class PostgresSessionStore:
         keys = {(each.account_id, each.state_key) for each in conversations}
         async with self._database.snapshot() as reader:
             return await sessions_of(reader, keys) & {each.session_id for each in conversations}
-
-    async def fork(self, conversation: Conversation, up_to_entry: str) -> TranscriptCopy:
-        """Copy a session's transcript up to an entry, without storing the copy. Raises `EntryGone`."""
-        both = _ForkStore(self, conversation.transcript)
-        session = str(conversation.session_id)
-        try:
-            copy = await fork_session_via_store(
-                cast("SessionStore", both), session, up_to_message_id=up_to_entry
-            )
-        except (FileNotFoundError, ValueError) as error:
-            # Of an empty session, and of one without the entry.
-            raise EntryGone from error
-        return TranscriptCopy(UUID(copy.session_id), both.copies)
 
 
 class CliSessionStore:
@@ -126,30 +101,3 @@ class CliSessionStore:
     async def load(self, key: SessionKey) -> None:  # noqa: ARG002 - the SDK's signature
         """Return nothing: see the class."""
         return
-
-
-class _ForkStore:
-    """Reads one session and keeps its copy, whatever project the SDK passes.
-
-    The copied entries get new ids, so their runs are found by the id of the entry each was copied from.
-    """
-
-    def __init__(self, store: PostgresSessionStore, source: Transcript) -> None:
-        self._store = store
-        self._source = source
-        self._run_of: dict[str, str | None] = {}
-        self.copies: list[TranscriptEntry] = []
-
-    async def load(self, key: SessionKey) -> list[SessionStoreEntry]:  # noqa: ARG002 - the SDK's signature
-        entries = await self._store.entries(self._source)
-        self._run_of = {entry.line["uuid"]: entry.run_id for entry in entries if "uuid" in entry.line}
-        return [cast("SessionStoreEntry", entry.line) for entry in entries]
-
-    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:  # noqa: ARG002 - the SDK's signature
-        lines = (cast("dict[str, Any]", entry) for entry in entries)
-        self.copies += [TranscriptEntry(line, self._run_of.get(_original(line))) for line in lines]
-
-
-def _original(line: dict[str, Any]) -> str:
-    copied: dict[str, str] = line.get("forkedFrom") or {}
-    return copied.get("messageUuid", "")

@@ -24,7 +24,7 @@ def conversations_over(
     sessions = PostgresSessionStore(database, objects)
     return ConversationService(
         database,
-        ConversationHistory(sessions, forks={"claude_agents": sessions.fork}, tool_id_of=lambda name: name),
+        ConversationHistory(sessions, tool_id_of=lambda name: name),
         storage=StorageQuota(database, None),
         max_bytes=max_bytes,
     )

@@ -82,7 +82,7 @@ async def insert(tx: Transaction, new: NewRun, *, starts_at_once: bool = True) -
 
 def undelivered_over(database: Database) -> UndeliveredMessages:
     """What passes messages on."""
-    history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
+    history = ConversationHistory(PostgresSessionStore(database), tool_id_of=str)
     return UndeliveredMessages(database, history, codec=RequestCodec(Offload()), rules=DEFAULT_RULES)
 
 

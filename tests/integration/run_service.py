@@ -220,7 +220,7 @@ def _a_service(
 
 
 def _a_history(database: Database) -> ConversationHistory:
-    return ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
+    return ConversationHistory(PostgresSessionStore(database), tool_id_of=str)
 
 
 def _conversations(database: Database) -> ConversationService:

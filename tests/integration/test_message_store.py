@@ -108,20 +108,6 @@ async def test_a_run_that_is_resumed_goes_on_where_it_stopped(database: Database
     await again.close()
 
 
-async def test_a_fork_ends_where_it_was_made(database: Database, plan: RunPlan) -> None:
-    transcript = await transcript_of(database, plan, HI)
-    transcript.add_message(a_message(Text("one")), model="m")
-    await transcript.close()
-    store, conversation = MessageStore(database), plan.conversation
-    assert conversation is not None
-    first, _ = await store.entries(conversation.transcript)
-
-    copy = await store.fork(conversation, first.line["uuid"])
-
-    assert [entry.line["message"] for entry in copy.entries] == [first.line["message"]]
-    assert copy.entries[0].run_id == first.run_id
-
-
 async def test_a_line_that_cannot_be_stored_keeps_no_other_from_being_stored(
     database: Database, plan: RunPlan
 ) -> None:

@@ -161,7 +161,7 @@ async def test_they_are_passed_on_as_far_as_they_are_allowed_and_fit(
     found: list[Sequence[Message]] = []
 
     async def do(context: RunContext) -> None:
-        history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
+        history = ConversationHistory(PostgresSessionStore(database), tool_id_of=str)
         given = {"codec": RequestCodec(Offload()), "rules": AttachmentRules(), **limits}
         request = a_request(prompt=f"M{len(found) + 1}")
         undelivered = UndeliveredMessages(database, history, **given)

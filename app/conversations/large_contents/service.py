@@ -9,7 +9,7 @@ from uuid import UUID
 from app.conversations.lines.repository import append_entries, lock_transcript
 from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
 from app.ids import AccountId
-from app.platform.db import Database, Transaction
+from app.platform.db import Database
 from app.platform.objects.documents import ContentsMissing, extracted
 from app.platform.objects.service import INSIDE, Objects
 
@@ -33,24 +33,19 @@ class LargeContents:
         A repeated one is not added twice. Raises `AttemptOver`, `ContentsUnavailable` and
         `DatabaseUnavailable`.
         """
-        entries = await self.write(transcript, entries)
-        if not _hashes_of(entries) and len(entries) <= _LINES_PER_STATEMENT:
+        entries = await self._write(transcript, entries)
+        hashes = _hashes_of(entries)
+        if not hashes and len(entries) <= _LINES_PER_STATEMENT:
             async with database.write() as tx:
                 return await append_entries(tx, transcript, entries)
-        async with database.transaction() as tx:
-            return await self.append(tx, transcript, entries)
-
-    async def append(
-        self, tx: Transaction, transcript: Transcript, written: Sequence[TranscriptEntry]
-    ) -> TranscriptState:
-        """The same of what `write` has returned, in the caller's transaction."""
         added = TranscriptState()
-        await lock_transcript(tx, transcript)
-        if hashes := _hashes_of(written):
-            await self.objects.hold(tx, _account(transcript), hashes)
-        for start in range(0, len(written), _LINES_PER_STATEMENT):
-            some = written[start : start + _LINES_PER_STATEMENT]
-            added = added.plus(await append_entries(tx, transcript, some))
+        async with database.transaction() as tx:
+            await lock_transcript(tx, transcript)
+            if hashes:
+                await self.objects.hold(tx, _account(transcript), hashes)
+            for start in range(0, len(entries), _LINES_PER_STATEMENT):
+                some = entries[start : start + _LINES_PER_STATEMENT]
+                added = added.plus(await append_entries(tx, transcript, some))
         return added
 
     async def whole(
@@ -76,7 +71,7 @@ class LargeContents:
             except ContentsMissing as missing:
                 contents |= await self.objects.read(account_id, missing.hashes)
 
-    async def write(
+    async def _write(
         self, transcript: Transcript, entries: Sequence[TranscriptEntry]
     ) -> Sequence[TranscriptEntry]:
         """Write what is stored outside; returns the lines for the database."""

@@ -9,13 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.events import ClientEvent, ClientToolCall, PermissionRequest, QuestionAsked, ToolCallStart
-from app.http.managed_agents.ids import (
-    answer_id,
-    interrupt_id,
-    message_id,
-    place_of,
-    question_id,
-)
+from app.http.managed_agents import ids
 from app.http.managed_agents.input import (
     CustomToolResult,
     PostedEvent,
@@ -84,7 +78,9 @@ class _Sender:
     async def _say(self, content: str | list[ContentPart]) -> str:
         said = await self._services.managed.say(self._caller, self._session.id, content, **self._posting)
         return (
-            question_id(said.run_id) if said.message_id is None else message_id(said.run_id, said.message_id)
+            ids.question_id(said.run_id)
+            if said.message_id is None
+            else ids.message_id(said.run_id, said.message_id)
         )
 
     async def _interrupt(self) -> str:
@@ -92,9 +88,9 @@ class _Sender:
         session = await self._services.managed.get(self._caller, self._session.id)
         active = await self._services.managed.active_run(self._caller, session)
         if active is None:
-            return interrupt_id(session.id)
+            return ids.interrupt_id(session.id)
         await self._services.commands.stop(active.key, "interrupt")
-        return interrupt_id(active.key.run_id)
+        return ids.interrupt_id(active.key.run_id)
 
     async def _decision(self, field: str, event: ToolConfirmation) -> _Apply:
         run, asking, entries = await self._asking(field, event.tool_use_id)
@@ -124,11 +120,11 @@ class _Sender:
 
     async def _submit(self, run: RunKey, command: Command, asked: str) -> str:
         await self._services.commands.submit(run, command)
-        return answer_id(asked)
+        return ids.answer_id(asked)
 
     async def _asking(self, field: str, known: str) -> tuple[RunKey, ClientEvent | None, Sequence[LogEntry]]:
         """The event of a run of the session that an id names."""
-        place = place_of(known)
+        place = ids.place_of(known)
         if place is None or all(turn.run_id != place.run_id for turn in self._session.turns):
             raise _not_asked(field)
         run = RunKey(self._caller.account_id, RunId(place.run_id))

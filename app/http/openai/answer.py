@@ -9,15 +9,7 @@ from app.events import Done, RunError
 from app.http.openai.errors import error_json
 from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.openai.notice import Notice, notice
-from app.http.streaming.encoder import (
-    EVENT_STREAM,
-    PAUSE_AFTER_S,
-    PAUSE_AT_LATEST_S,
-    PAUSE_BESIDE_CALLS_AFTER_S,
-    REVOKED_MESSAGE,
-    STOPPING_MESSAGE,
-    json_frame,
-)
+from app.http.streaming import encoder
 from app.http.streaming.pausing import Waiting, what_waits
 from app.http.streaming.stopping import ServerStopping
 from app.requests.outcome import ErrorCode
@@ -60,9 +52,9 @@ class RunAnswer:
     then its text ends with a notice, which the client posts back with the chat.
     """
 
-    content_type: ClassVar[str] = EVENT_STREAM
+    content_type: ClassVar[str] = encoder.EVENT_STREAM
     headers: ClassVar[Mapping[str, str]] = {}
-    pause_at_latest_s: ClassVar[float | None] = PAUSE_AT_LATEST_S
+    pause_at_latest_s: ClassVar[float | None] = encoder.PAUSE_AT_LATEST_S
     # Their clients do not reconnect.
     preamble: ClassVar[bytes] = b""
 
@@ -83,20 +75,22 @@ class RunAnswer:
         if self._position < self._received.position:
             return None
         if self._for_person:
-            return PAUSE_AFTER_S
+            return encoder.PAUSE_AFTER_S
         if self._for_client:
-            return PAUSE_BESIDE_CALLS_AFTER_S if self._mapper.has_open_calls else PAUSE_AFTER_S
+            return (
+                encoder.PAUSE_BESIDE_CALLS_AFTER_S if self._mapper.has_open_calls else encoder.PAUSE_AFTER_S
+            )
         return None
 
     def encode_revoked(self) -> bytes:
         """End the response of a reader whose credential was revoked; the run continues."""
-        error = error_json(Unauthenticated.status, Unauthenticated.code, REVOKED_MESSAGE)
-        return json_frame(error).encode("ascii")
+        error = error_json(Unauthenticated.status, Unauthenticated.code, encoder.REVOKED_MESSAGE)
+        return encoder.json_frame(error).encode("ascii")
 
     def encode_stopping(self) -> bytes:
         """An error: a stream that only ends looks like a complete answer to some clients."""
-        error = error_json(ServerStopping.status, ServerStopping.code, STOPPING_MESSAGE)
-        return json_frame(error).encode("ascii")
+        error = error_json(ServerStopping.status, ServerStopping.code, encoder.STOPPING_MESSAGE)
+        return encoder.json_frame(error).encode("ascii")
 
     @property
     def _for_person(self) -> list[Waiting]:

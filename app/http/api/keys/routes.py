@@ -8,14 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query
 
 from app.auth.accounts import KeyNotFound
 from app.http.admission.checks import CheckedRoute, optional_body, small_body
-from app.http.api.keys.schemas import (
-    ApiKeyResponse,
-    CreatedKey,
-    KeyRequest,
-    ManagedKey,
-    RevokedKey,
-    Rotation,
-)
+from app.http.api.keys import schemas
 from app.http.dependencies import ActorDep, KeyManager, ReceiptReader, ServicesDep
 from app.http.parameters import UuidPageParams
 from app.http.response_model import Page
@@ -39,33 +32,33 @@ async def list_keys(
     services: ServicesDep,
     caller: ReceiptReader,
     page: UuidPageParams,
-) -> Page[ApiKeyResponse]:
+) -> Page[schemas.ApiKeyResponse]:
     """Keys of the key's account, newest first; receipts refer to them in `apiKeyId`."""
     found = await services.accounts.list_account_keys(caller.account_id, page)
-    return Page.of(found, ApiKeyResponse.model_validate)
+    return Page.of(found, schemas.ApiKeyResponse.model_validate)
 
 
 @router.get("/accounts/{account}/keys", summary="List an account's API keys with their rights")
 async def list_account_keys(
     account: str, services: ServicesDep, caller: KeyManager, page: UuidPageParams
-) -> Page[ManagedKey]:
+) -> Page[schemas.ManagedKey]:
     """Keys of the caller's account, or with `admin` of any, newest first."""
     found = await services.accounts.find_visible(caller, account)
-    return Page.of(await services.accounts.list_account_keys(found.id, page), ManagedKey.of)
+    return Page.of(await services.accounts.list_account_keys(found.id, page), schemas.ManagedKey.of)
 
 
 @router.post(
     "/accounts/{account}/keys", status_code=201, dependencies=[small_body], summary="Create an API key"
 )
 async def create_key(
-    account: str, body: KeyRequest, services: ServicesDep, caller: KeyManager, actor: ActorDep
-) -> CreatedKey:
+    account: str, body: schemas.KeyRequest, services: ServicesDep, caller: KeyManager, actor: ActorDep
+) -> schemas.CreatedKey:
     """A key of the caller's account, or with `admin` of any; `key` is shown only here.
 
     It gets at most the rights of the caller's key: what is omitted is as with the caller.
     """
     made = await services.accounts.give_key(caller, account, body.scopes, by=actor, **body.options)
-    return CreatedKey.of_new(*made)
+    return schemas.CreatedKey.of_new(*made)
 
 
 @router.delete("/keys/{keyId}", summary="Revoke an API key")
@@ -78,13 +71,13 @@ async def revoke_key(
     stop_runs: Annotated[
         bool, Query(alias="stopRuns", description="Also cancel its runs that are queued or running.")
     ] = False,
-) -> RevokedKey:
+) -> schemas.RevokedKey:
     """Revoke a key of the caller's account, or with `admin` of any.
 
     Its open streams end within a second; its runs continue by default.
     """
     stopped = await services.key_revocation.revoke(key_id, stop_runs=stop_runs, caller=caller, by=actor)
-    return RevokedKey(id=key_id, stopped_runs=stopped)
+    return schemas.RevokedKey(id=key_id, stopped_runs=stopped)
 
 
 @router.post(
@@ -95,12 +88,12 @@ async def rotate_key(
     services: ServicesDep,
     caller: KeyManager,
     actor: ActorDep,
-    body: Rotation | None = None,
-) -> CreatedKey:
+    body: schemas.Rotation | None = None,
+) -> schemas.CreatedKey:
     """Create a key with the same rights; the old one ends after `overlapS`.
 
     Schedules and batches of the old key go on with the new one.
     """
-    overlap = timedelta(seconds=(body or Rotation()).overlap_s)
+    overlap = timedelta(seconds=(body or schemas.Rotation()).overlap_s)
     made = await services.key_rotation.rotate(key_id, overlap, caller=caller, by=actor)
-    return CreatedKey.of_new(*made)
+    return schemas.CreatedKey.of_new(*made)
