@@ -5,6 +5,8 @@
 loading = جارٍ التحميل…
 loading-of = جارٍ تحميل { $what }…
 cannot-show = تعذّر عرض { $what }: { $problem }
+cannot-refresh = تعذّر تحديث { $what }، والمعروض من { $time }: { $problem }
+tried-again = تعاد المحاولة تلقائيًا.
 try-again = إعادة المحاولة
 show-more = عرض المزيد
 close = إغلاق

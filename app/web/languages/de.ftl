@@ -5,6 +5,8 @@
 loading = Wird geladen …
 loading-of = { $what }: wird geladen …
 cannot-show = { $what }: kann nicht angezeigt werden. { $problem }
+cannot-refresh = { $what } kann nicht aktualisiert werden, gezeigt wird der Stand von { $time }: { $problem }
+tried-again = Es wird von selbst wieder versucht.
 try-again = Erneut versuchen
 show-more = Mehr anzeigen
 close = Schließen

@@ -5,6 +5,8 @@
 loading = Loading…
 loading-of = Loading { $what }…
 cannot-show = Cannot show { $what }: { $problem }
+cannot-refresh = Cannot refresh { $what }, shown as of { $time }: { $problem }
+tried-again = It is tried again by itself.
 try-again = Try again
 show-more = Show more
 close = Close

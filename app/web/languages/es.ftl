@@ -5,6 +5,8 @@
 loading = Cargando…
 loading-of = Cargando { $what }…
 cannot-show = No se puede mostrar { $what }: { $problem }
+cannot-refresh = No se puede actualizar { $what }, se muestra lo de { $time }: { $problem }
+tried-again = Se vuelve a intentar automáticamente.
 try-again = Reintentar
 show-more = Mostrar más
 close = Cerrar

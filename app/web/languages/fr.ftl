@@ -5,6 +5,8 @@
 loading = Chargement…
 loading-of = Chargement : { $what }…
 cannot-show = Impossible d’afficher { $what } : { $problem }
+cannot-refresh = Impossible d’actualiser { $what }, état affiché du { $time } : { $problem }
+tried-again = Un nouvel essai est fait automatiquement.
 try-again = Réessayer
 show-more = Afficher plus
 close = Fermer

@@ -5,6 +5,8 @@
 loading = 読み込んでいます…
 loading-of = { $what }を読み込んでいます…
 cannot-show = { $what }を表示できません: { $problem }
+cannot-refresh = { $what }を更新できません。{ $time } 時点の内容を表示しています: { $problem }
+tried-again = 自動的に再試行します。
 try-again = 再試行
 show-more = さらに表示
 close = 閉じる
