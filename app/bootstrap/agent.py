@@ -42,6 +42,7 @@ from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.metrics.egress import EgressMetrics
 from app.platform.metrics.gateway import GatewayMetrics
+from app.platform.server.disk import Disk
 from app.platform.settings import Settings
 from app.platform.ssrf_guard import AddressPolicy
 from app.requests.client_tools import shown_name
@@ -66,6 +67,10 @@ class Agent:
     sandbox_probe: SandboxProbe
     external: ExternalExecutor | None
     """None with the machine's own login, which has no gateway."""
+
+    @property
+    def disk(self) -> Disk:
+        return self.starter.launcher.disk
 
 
 @asynccontextmanager
@@ -92,7 +97,7 @@ async def open_agent(
         )
         sandbox_probe = SandboxProbe(behind_gateway=auth.login is None)
         starter = CliStarter(
-            CliLauncher(cli, directory, auth, sessions),
+            CliLauncher(cli, Disk(directory), auth, sessions),
             idle_processes=settings.idle_processes,
             max_idle_s=settings.idle_process_minutes * 60,
         )

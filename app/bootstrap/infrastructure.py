@@ -43,6 +43,7 @@ from app.platform.metrics.gateway import GatewayMetrics
 from app.platform.metrics.server import ServerMetrics
 from app.platform.objects.service import Objects
 from app.platform.read_side import ReadSide
+from app.platform.server.disk import Disk
 from app.platform.server.memory import MemoryCeiling
 from app.platform.settings import Settings
 from app.platform.storage.service import StorageQuota
@@ -85,6 +86,7 @@ class Infrastructure:
     agent: Agent | None
     """None in a process that executes no run."""
     memory: MemoryCeiling
+    disk: Disk
     offload: Offload
     storage: StorageQuota
     telemetry: Telemetry
@@ -97,9 +99,10 @@ class Infrastructure:
         return self.sessions.contents.objects
 
     def require_ready(self) -> None:
-        """Raise `Overloaded` or `JournalUnavailable` while this process should start no run."""
+        """Raise `Overloaded`, `JournalUnavailable` or `DiskNotWritable` while no run should start here."""
         self.memory.require_room()
         self.receipts.require_ready()
+        self.disk.require_writable()
 
 
 async def open_infrastructure(
@@ -108,8 +111,7 @@ async def open_infrastructure(
     """Open everything but the services of runs; `cli` replaces the bundled one."""
     process_id, planner = new_uuid(), open_planner(settings)
     # First, because it is closed last: the end of the last run is exported, too.
-    telemetry = await open_telemetry(settings, process_id, stack)
-    metrics = open_metrics(planner, role)
+    telemetry, metrics = await open_telemetry(settings, process_id, stack), open_metrics(planner, role)
     await _require_usable(database := await stack.enter_async_context(open_database(settings, process_id)))
     chain, journal = open_sealer(settings, database), open_journal(settings, process_id)
     receipts, delivery, writing = _open_receipts(
@@ -156,6 +158,7 @@ async def open_infrastructure(
         schemas=SchemaPreparation(schemas, offload),
         agent=agent,
         memory=_open_memory(settings, tasks),
+        disk=_open_disk(settings, agent, tasks),
         offload=offload,
         storage=StorageQuota(database, settings.max_storage_mb_per_account * 2**20 or None),
         telemetry=telemetry,
@@ -214,6 +217,12 @@ def _open_memory(settings: Settings, tasks: TaskGroup) -> MemoryCeiling:
     memory = MemoryCeiling(None if settings.max_memory_mb is None else settings.max_memory_mb * 2**20)
     tasks.start_soon(memory.watch)
     return memory
+
+
+def _open_disk(settings: Settings, agent: Agent | None, tasks: TaskGroup) -> Disk:
+    disk = Disk(settings.data_dir.absolute()) if agent is None else agent.disk
+    tasks.start_soon(disk.watch)
+    return disk
 
 
 def _open_receipts(

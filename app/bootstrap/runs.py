@@ -162,7 +162,7 @@ def _open_external(
 
 def _open_intake(infra: Infrastructure) -> IntakeReadiness:
     require_sandbox = _checked_by_workers if infra.agent is None else infra.agent.sandbox_probe.require
-    return IntakeReadiness(infra.memory, infra.receipts, require_sandbox=require_sandbox)
+    return IntakeReadiness(infra.require_ready, require_sandbox=require_sandbox)
 
 
 async def _checked_by_workers() -> None:

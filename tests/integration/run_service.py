@@ -27,7 +27,6 @@ from app.platform.clock.lease import Lease
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
-from app.platform.server.memory import MemoryCeiling
 from app.platform.storage.service import StorageQuota
 from app.platform.telemetry.service import Telemetry
 from app.requests.messages import Message
@@ -170,7 +169,7 @@ async def a_core(
         starter = _a_starter(database, process, planner, schemas)
         dispatcher = await _a_dispatcher(process, planner, starter, temporal=temporal)
         heartbeat, recovery = _a_recovery(database, process, starter, dispatcher=dispatcher, peers=peers)
-        intake = IntakeReadiness(MemoryCeiling(2**40), process.receipts, require_sandbox=_no_sandbox)
+        intake = IntakeReadiness(process.receipts.require_ready, require_sandbox=_no_sandbox)
         service = _a_service(
             *(database, process, planner, acceptance), dispatcher=dispatcher, intake=intake, schemas=schemas
         )

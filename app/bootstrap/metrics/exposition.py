@@ -152,6 +152,9 @@ def _add_receipts(infra: Infrastructure) -> None:
     registry.add_gauge(
         "journal_pending_bytes", "Size of the journal's files.", lambda: receipts.journal_bytes
     )
+    registry.add_gauge(
+        "disk_writable", "Whether files of runs can be created.", lambda: infra.disk.is_writable
+    )
     registry.add_gauge("journal_writable", "Whether it can be written.", lambda: receipts.ready)
     registry.add_gauge(
         "journal_damaged_files", "Damaged files that are kept aside.", lambda: receipts.damaged_files

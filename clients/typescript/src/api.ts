@@ -1460,7 +1460,7 @@ export interface components {
              */
             type: "warning";
             /** @enum {string} */
-            code: "client_tools_ignored" | "attachments_left_out" | "attachment_refused" | "tools_left_out" | "run_stopped" | "files_not_kept";
+            code: "client_tools_ignored" | "attachments_left_out" | "attachment_refused" | "tools_left_out" | "run_stopped" | "files_not_kept" | "messages_not_delivered";
             message: string;
             names: string[];
             /**
