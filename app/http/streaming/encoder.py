@@ -36,11 +36,10 @@ class Encoder(Protocol):
     byte-identical: `encode(all) == encode(first) + encode(rest)`.
     """
 
-    content_type: ClassVar[str]
-    headers: ClassVar[Mapping[str, str]]
+    headers: ClassVar[Mapping[str, str]] = {}
     """Additional response headers of the wire."""
-    preamble: ClassVar[bytes]
-    """Sent before the first entry, also when a client resumes."""
+    preamble: ClassVar[bytes] = b""
+    """Sent before the first entry, also when a client resumes; nothing where clients do not reconnect."""
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The frames of these entries as one chunk; may be empty."""

@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol, TypeAlias
 
 from app.bootstrap.services import Services
 from app.events import BudgetReached, ClientToolCall, PermissionRequest, QuestionAsked
-from app.http.streaming.encoder import Encoder
+from app.http.streaming.encoder import PAUSE_AT_LATEST_S, Encoder
 from app.http.streaming.sse import split_batch
 from app.ids import RunKey
 from app.platform.pagination import MAX_PAGE, PageRequest
@@ -22,7 +22,7 @@ Waiting: TypeAlias = PermissionRequest | QuestionAsked | BudgetReached
 class PausingEncoder(Encoder, Protocol):
     """An encoder of a wire whose clients send decisions in a new request."""
 
-    pause_at_latest_s: ClassVar[float | None]
+    pause_at_latest_s: ClassVar[float | None] = PAUSE_AT_LATEST_S
     """Seconds of waiting for events after which the response pauses even if some arrived; None: no limit."""
 
     @property

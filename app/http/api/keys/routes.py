@@ -57,8 +57,8 @@ async def create_key(
 
     It gets at most the rights of the caller's key: what is omitted is as with the caller.
     """
-    made = await services.accounts.give_key(caller, account, body.scopes, by=actor, **body.options)
-    return schemas.CreatedKey.of_new(*made)
+    record, secret = await services.accounts.give_key(caller, account, body.scopes, by=actor, **body.options)
+    return schemas.CreatedKey.of(record, key=secret)
 
 
 @router.delete("/keys/{keyId}", summary="Revoke an API key")
@@ -95,5 +95,5 @@ async def rotate_key(
     Schedules and batches of the old key go on with the new one.
     """
     overlap = timedelta(seconds=(body or schemas.Rotation()).overlap_s)
-    made = await services.key_rotation.rotate(key_id, overlap, caller=caller, by=actor)
-    return schemas.CreatedKey.of_new(*made)
+    record, secret = await services.key_rotation.rotate(key_id, overlap, caller=caller, by=actor)
+    return schemas.CreatedKey.of(record, key=secret)

@@ -10,7 +10,7 @@ from app.http.parameters import MomentParam, NeverNull
 from app.http.response_model import Moment, ResponseModel
 from app.requests.wire_models import InputModel
 from app.webhooks.message import WebhookEvent, WebhookFormat, message_id
-from app.webhooks.records import Delivery, DeliveryStatus, DisabledReason, Webhook
+from app.webhooks.records import Delivery, DeliveryStatus, DisabledReason
 from app.webhooks.retries import DeliveryProblem
 from app.webhooks.service import Registration
 
@@ -125,10 +125,6 @@ class _Secret(ResponseModel):
 
 class WebhookWithSecret(WebhookResponse, _Secret):
     """A webhook and its secret, which is shown only once."""
-
-    @classmethod
-    def with_secret(cls, webhook: Webhook, secret: str) -> "WebhookWithSecret":
-        return cls.built_from(webhook, secret=secret)
 
 
 class DeliveryResponse(ResponseModel):
