@@ -137,6 +137,16 @@ def run_key(caller: Principal, run_id: str) -> RunKey:
     return RunKey(caller.account_id, RunId(run_id))
 
 
+async def visible_run(services: Services, caller: Principal, run_id: str) -> RunRecord:
+    """A run that the caller may read, also without contents; raises `RunNotFound`, `ScopeMissing`.
+
+    For those who send it something, too: they could ask the agent for what other keys have sent to it.
+    """
+    record = await services.runs.get(run_key(caller, run_id))
+    caller.require_reading(record.api_key_id, record.labels.end_user)
+    return record
+
+
 async def readable_run(services: Services, caller: Principal, run_id: str) -> RunRecord:
     """A run that the caller may read; raises `RunNotFound`, `RunDeleted`, `ScopeMissing`."""
     record = await services.runs.get_with_contents(run_key(caller, run_id))

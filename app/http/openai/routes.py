@@ -9,8 +9,7 @@ from app.graphs.catalog import GraphNotFound
 from app.graphs.spec import GraphSpec
 from app.http.admission.checks import CheckedRoute
 from app.http.dependencies import RunReader, ServicesDep
-from app.http.openai.errors import PATH
-from app.http.openai.openapi import ERROR_RESPONSES
+from app.http.openai.errors import ERROR_RESPONSES, PATH
 from app.http.openai.schemas import OpenAiModel, OpenAiModels
 from app.requests.principal import Principal
 

@@ -2,29 +2,21 @@
 
 from datetime import timedelta
 from typing import Annotated, TypeAlias
-from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Query
 
 from app.auth.accounts import KeyNotFound
 from app.http.admission.checks import CheckedRoute, optional_body, small_body
 from app.http.api.keys import schemas
 from app.http.dependencies import ActorDep, KeyManager, ReceiptReader, ServicesDep
-from app.http.parameters import UuidPageParams
+from app.http.parameters import UuidPageParams, uuid_in_path
 from app.http.response_model import Page
 from app.ids import ApiKeyId
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1", tags=["accounts"])
 
 
-async def _valid_key_id(key_id: Annotated[str, Path(alias="keyId")]) -> ApiKeyId:
-    try:
-        return ApiKeyId(UUID(key_id))
-    except ValueError:
-        raise KeyNotFound from None
-
-
-KeyId: TypeAlias = Annotated[ApiKeyId, Depends(_valid_key_id)]
+KeyId: TypeAlias = Annotated[ApiKeyId, uuid_in_path("keyId", KeyNotFound)]
 
 
 @router.get("/keys", summary="List the account's API keys")
