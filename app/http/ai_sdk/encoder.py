@@ -10,9 +10,9 @@ from app.http.streaming.encoder import (
     DONE_FRAME,
     PAUSE_AFTER_S,
     PAUSE_BESIDE_CALLS_AFTER_S,
+    PausingEncoder,
     json_frame,
 )
-from app.http.streaming.pausing import PausingEncoder
 from app.http.streaming.stopping import ServerStopping
 from app.streams.port import LogEntry
 

@@ -15,7 +15,7 @@ from app.http.mcp.errors import error_json
 from app.http.mcp.results import Answering, CallAnswer
 from app.http.mcp.tools import result_json
 from app.http.streaming import encoder
-from app.http.streaming.pausing import PausingEncoder, Waiting
+from app.http.streaming.pausing import Waiting
 from app.http.streaming.stopping import ServerStopping, retry_line
 from app.ids import RUN_ID_PATTERN
 from app.runs.records import RunRecord
@@ -60,7 +60,7 @@ def request_named(text: object) -> tuple[str, str] | None:
     return None if found is None else (found[1], found[2])
 
 
-class CallEncoder(PausingEncoder):
+class CallEncoder(encoder.PausingEncoder):
     """Receives the entries of a run in order.
 
     A stream ends with the run, or where a person has to answer who is not asked in it: in revisions without

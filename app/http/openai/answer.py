@@ -10,7 +10,7 @@ from app.http.openai.errors import error_json
 from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.openai.notice import Notice, notice
 from app.http.streaming import encoder
-from app.http.streaming.pausing import PausingEncoder, Waiting, what_waits
+from app.http.streaming.pausing import Waiting, what_waits
 from app.http.streaming.stopping import ServerStopping
 from app.requests.outcome import ErrorCode
 from app.streams.port import LogEntry
@@ -45,7 +45,7 @@ class Received:
 NOTHING: Final = Received()
 
 
-class RunAnswer(PausingEncoder):
+class RunAnswer(encoder.PausingEncoder):
     """Receives the entries of a run in order.
 
     A response ends with the run, where the client has to execute tools, or where a person has to answer:

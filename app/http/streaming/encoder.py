@@ -54,6 +54,25 @@ class Encoder(Protocol):
         ...
 
 
+class PausingEncoder(Encoder, Protocol):
+    """An encoder of a wire whose clients send decisions in a new request."""
+
+    pause_at_latest_s: ClassVar[float | None] = PAUSE_AT_LATEST_S
+    """Seconds of waiting for events after which the response pauses even if some arrived; None: no limit."""
+
+    @property
+    def ended(self) -> bool: ...
+
+    @property
+    def pause_after_s(self) -> float | None:
+        """Seconds without new events after which the response pauses; None if no person has to decide."""
+        ...
+
+    def encode_pause(self) -> bytes:
+        """The last frames of a response to a run that waits for a person."""
+        ...
+
+
 def json_frame(data: object) -> str:
     """An event that is JSON, in ASCII."""
     return f"data: {json.dumps(data, separators=(',', ':'))}\n\n"

@@ -11,8 +11,7 @@ from app.http.ag_ui.interrupt import METADATA_KEY
 from app.http.ag_ui.output.mapper import AgUiEventMapper
 from app.http.ag_ui.output.shown_messages import ShownMessages
 from app.http.ag_ui.releases.dialect import CURRENT, Dialect
-from app.http.streaming.encoder import RETRY_LINE, REVOKED_MESSAGE, STOPPING_MESSAGE
-from app.http.streaming.pausing import PausingEncoder
+from app.http.streaming.encoder import RETRY_LINE, REVOKED_MESSAGE, STOPPING_MESSAGE, PausingEncoder
 from app.http.streaming.stopping import ServerStopping
 from app.storable import is_storable
 from app.streams.event_json import from_json, to_json

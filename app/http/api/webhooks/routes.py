@@ -21,7 +21,7 @@ from app.http.parameters import UuidPageParams
 from app.http.response_model import Page
 from app.requests.principal import Principal
 from app.webhooks.message import MONEY_EVENTS
-from app.webhooks.service import Registration
+from app.webhooks.records import Registration
 
 WebhookId: TypeAlias = Annotated[str, Path(alias="webhookId")]
 
