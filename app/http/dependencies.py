@@ -12,6 +12,7 @@ from fastapi import Depends, Header, Path, Query, Request
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
+from app.graphs.spec import GraphSpec
 from app.http.admission.authentication import RequireScopes, request_principal
 from app.http.admission.limits import request_limits
 from app.http.middleware import REQUEST_ID
@@ -137,11 +138,25 @@ def run_key(caller: Principal, run_id: str) -> RunKey:
     return RunKey(caller.account_id, RunId(run_id))
 
 
+async def visible_run(services: Services, caller: Principal, run_id: str) -> RunRecord:
+    """A run that the caller may read, also without contents; raises `RunNotFound`, `ScopeMissing`.
+
+    For those who send it something, too: they could ask the agent for what other keys have sent to it.
+    """
+    record = await services.runs.get(run_key(caller, run_id))
+    caller.require_reading(record.api_key_id, record.labels.end_user)
+    return record
+
+
 async def readable_run(services: Services, caller: Principal, run_id: str) -> RunRecord:
     """A run that the caller may read; raises `RunNotFound`, `RunDeleted`, `ScopeMissing`."""
     record = await services.runs.get_with_contents(run_key(caller, run_id))
     caller.require_reading(record.api_key_id, record.labels.end_user)
     return record
+
+
+def usable_graphs(services: Services, caller: Principal) -> list[GraphSpec]:
+    return [graph for graph in services.graphs.all() if caller.terms.allows_graph(graph.id)]
 
 
 async def location(request: Request) -> Callable[[str], str]:

@@ -3,11 +3,12 @@
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeAlias, TypeVar
+from uuid import UUID
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from app.errors import Invalid
+from app.errors import Invalid, NotFound
 from app.http.admission.authentication import request_principal
 from app.ids import STATE_KEY_PATTERN
 from app.platform.pagination import MAX_PAGE, PageRequest
@@ -70,6 +71,18 @@ NeverNull: TypeAlias = Annotated[
 
 StorableText = Annotated[str, Field(pattern=r"^[^\x00]+$")]
 """PostgreSQL cannot store U+0000 in text."""
+
+
+def uuid_in_path(alias: str, missing: type[NotFound]) -> Any:
+    """The id in a path as a dependency: what is no UUID is not found."""
+
+    async def read(given: Annotated[str, Path(alias=alias)]) -> UUID:
+        try:
+            return UUID(given)
+        except ValueError:
+            raise missing from None
+
+    return Depends(read)
 
 
 def valid_state_key(given: str) -> str:

@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from typing import Any, Final, Self
 from urllib.parse import quote, unquote
 
 import mcp_types as types
@@ -60,18 +60,13 @@ def request_named(text: object) -> tuple[str, str] | None:
     return None if found is None else (found[1], found[2])
 
 
-class CallEncoder:
+class CallEncoder(encoder.PausingEncoder):
     """Receives the entries of a run in order.
 
     A stream ends with the run, or where a person has to answer who is not asked in it: in revisions without
     sessions the result asks, in others the stream does, and clients without forms get a link. That of a task
     ends with the run.
     """
-
-    content_type: ClassVar[str] = encoder.EVENT_STREAM
-    headers: ClassVar[Mapping[str, str]] = {}
-    pause_at_latest_s: ClassVar[float | None] = encoder.PAUSE_AT_LATEST_S
-    preamble: ClassVar[bytes] = b""
 
     def __init__(
         self,

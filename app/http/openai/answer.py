@@ -1,8 +1,8 @@
 """RunAnswer: how far a run has answered, as clients of OpenAI's API see it, and where a response ends."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from app.errors import Unauthenticated
 from app.events import Done, RunError
@@ -45,18 +45,12 @@ class Received:
 NOTHING: Final = Received()
 
 
-class RunAnswer:
+class RunAnswer(encoder.PausingEncoder):
     """Receives the entries of a run in order.
 
     A response ends with the run, where the client has to execute tools, or where a person has to answer:
     then its text ends with a notice, which the client posts back with the chat.
     """
-
-    content_type: ClassVar[str] = encoder.EVENT_STREAM
-    headers: ClassVar[Mapping[str, str]] = {}
-    pause_at_latest_s: ClassVar[float | None] = encoder.PAUSE_AT_LATEST_S
-    # Their clients do not reconnect.
-    preamble: ClassVar[bytes] = b""
 
     def __init__(self, run_id: str, options: AnswerOptions, received: Received = NOTHING) -> None:
         self._mapper = CompletionMapper(run_id, options.is_object)

@@ -57,7 +57,7 @@ async def change_account(
         await services.ledger.change_mode(found.id, body.mode, by=actor)
     stopped = await services.key_revocation.stop_runs(account_id=found.id) if body.stop_runs else 0
     credit = await services.ledger.balance(found.id)
-    return schemas.ChangedAccount.of_changed(changed, credit, stopped_runs=stopped)
+    return schemas.ChangedAccount.of_account(changed, credit, stopped_runs=stopped)
 
 
 @router.post("/{account}/grants", status_code=201, dependencies=[small_body], summary="Grant credit")

@@ -2,29 +2,21 @@
 
 from datetime import timedelta
 from typing import Annotated, TypeAlias
-from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Query
 
 from app.auth.accounts import KeyNotFound
 from app.http.admission.checks import CheckedRoute, optional_body, small_body
 from app.http.api.keys import schemas
 from app.http.dependencies import ActorDep, KeyManager, ReceiptReader, ServicesDep
-from app.http.parameters import UuidPageParams
+from app.http.parameters import UuidPageParams, uuid_in_path
 from app.http.response_model import Page
 from app.ids import ApiKeyId
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1", tags=["accounts"])
 
 
-async def _valid_key_id(key_id: Annotated[str, Path(alias="keyId")]) -> ApiKeyId:
-    try:
-        return ApiKeyId(UUID(key_id))
-    except ValueError:
-        raise KeyNotFound from None
-
-
-KeyId: TypeAlias = Annotated[ApiKeyId, Depends(_valid_key_id)]
+KeyId: TypeAlias = Annotated[ApiKeyId, uuid_in_path("keyId", KeyNotFound)]
 
 
 @router.get("/keys", summary="List the account's API keys")
@@ -57,8 +49,8 @@ async def create_key(
 
     It gets at most the rights of the caller's key: what is omitted is as with the caller.
     """
-    made = await services.accounts.give_key(caller, account, body.scopes, by=actor, **body.options)
-    return schemas.CreatedKey.of_new(*made)
+    record, secret = await services.accounts.give_key(caller, account, body.scopes, by=actor, **body.options)
+    return schemas.CreatedKey.of(record, key=secret)
 
 
 @router.delete("/keys/{keyId}", summary="Revoke an API key")
@@ -95,5 +87,5 @@ async def rotate_key(
     Schedules and batches of the old key go on with the new one.
     """
     overlap = timedelta(seconds=(body or schemas.Rotation()).overlap_s)
-    made = await services.key_rotation.rotate(key_id, overlap, caller=caller, by=actor)
-    return schemas.CreatedKey.of_new(*made)
+    record, secret = await services.key_rotation.rotate(key_id, overlap, caller=caller, by=actor)
+    return schemas.CreatedKey.of(record, key=secret)

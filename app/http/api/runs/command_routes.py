@@ -8,7 +8,15 @@ from fastapi import APIRouter, Path
 from app.http.admission.checks import CheckedRoute, large_body, optional_body, small_body, text_body
 from app.http.api.runs import command_schemas
 from app.http.api.runs.schemas import AcceptedRunResponse, FeedbackResponse
-from app.http.dependencies import Approver, IdempotencyKey, RunIdParam, ServicesDep, Writer, run_key
+from app.http.dependencies import (
+    Approver,
+    IdempotencyKey,
+    RunIdParam,
+    ServicesDep,
+    Writer,
+    run_key,
+    visible_run,
+)
 from app.ids import new_uuid
 from app.runs.commands.records import AnswerQuestion, ChangeMode, Decide, Send, SubmitToolResult
 
@@ -33,9 +41,7 @@ async def send_message(
     # The same key always means the same message of the same run.
     message_id = str(new_uuid() if key is None else uuid5(caller.account_id, f"{run_id}/{key}"))
     command = Send(message_id=message_id, content=body.content, priority=body.priority)
-    run = await services.runs.get(run_key(caller, run_id))
-    # The sender could ask the agent for what other keys have sent to it.
-    caller.require_reading(run.api_key_id, run.labels.end_user)
+    run = await visible_run(services, caller, run_id)
     answer = await services.commands.submit(run.key, command)
     return command_schemas.SentToRun(run_id=run_id, message_id=message_id, position=answer["position"])
 
@@ -100,9 +106,7 @@ async def submit_tool_result(
 
     The same result may be sent again.
     """
-    run = await services.runs.get(run_key(caller, run_id))
-    # The sender could ask the agent for what other keys have sent to it.
-    caller.require_reading(run.api_key_id, run.labels.end_user)
+    run = await visible_run(services, caller, run_id)
     command = SubmitToolResult(tool_call_id=tool_call_id, result=body.result, is_error=body.is_error)
     await services.commands.submit(run.key, command)
     return command_schemas.SubmittedToolResult(run_id=run_id, tool_call_id=tool_call_id)
@@ -117,9 +121,7 @@ async def answer_question(
     caller: Writer,
 ) -> command_schemas.AnsweredQuestion:
     """Answer all questions of a `question` event, or decline to. The same answers may be sent again."""
-    run = await services.runs.get(run_key(caller, run_id))
-    # The sender could ask the agent for what other keys have sent to it.
-    caller.require_reading(run.api_key_id, run.labels.end_user)
+    run = await visible_run(services, caller, run_id)
     await services.commands.submit(run.key, AnswerQuestion(request_id=request_id, answers=body.answers))
     return command_schemas.AnsweredQuestion(run_id=run_id, request_id=request_id)
 
@@ -145,7 +147,6 @@ async def give_feedback(
 
     It is deleted with the run's contents.
     """
-    run = await services.runs.get(run_key(caller, run_id))
-    caller.require_reading(run.api_key_id, run.labels.end_user)
+    run = await visible_run(services, caller, run_id)
     feedback = await services.runs.give_feedback(run.key, body.rating, body.note)
     return FeedbackResponse.model_validate(feedback)

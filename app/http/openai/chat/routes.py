@@ -16,8 +16,7 @@ from app.http.openai.chat.encoder import ChunkEncoder
 from app.http.openai.chat.input import ChatCompletionRequest
 from app.http.openai.chat.openapi import COMPLETION
 from app.http.openai.continuing import continue_run
-from app.http.openai.errors import PATH
-from app.http.openai.openapi import ERROR_RESPONSES
+from app.http.openai.errors import ERROR_RESPONSES, PATH
 from app.http.openai.replying import name_ignored
 from app.http.streaming.discarded_entries import without_discarded
 from app.http.streaming.pausing import chunks_until_pause

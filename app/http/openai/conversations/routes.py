@@ -9,8 +9,7 @@ from app.http.admission.checks import CheckedRoute, small_body
 from app.http.dependencies import ApprovalsPage, ReadWriter, RunReader, ServicesDep, Writer
 from app.http.openai.conversations import schemas
 from app.http.openai.conversations.items import ItemFollowed, find_item, opening_items, page_of_items
-from app.http.openai.errors import PATH
-from app.http.openai.openapi import ERROR_RESPONSES
+from app.http.openai.errors import ERROR_RESPONSES, PATH
 from app.http.openai.responses.listing import HasImages, ItemPage, ItemParams, item_list
 from app.http.openai.responses.openapi import ITEMS
 from app.http.openai.responses.schemas import ResponseItem
