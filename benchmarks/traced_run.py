@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 
 from app.billing.prices.price_list import PriceList
 from app.events import ToolCallResult, ToolCallStart
-from app.executors.metering import PricedTracing
+from app.executors.call_tracing import PricedTracing
 from app.gateway.answer_usage import MessageUsage
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.platform.telemetry.metrics import GenAiMetrics

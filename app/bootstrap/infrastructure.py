@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import anyio
@@ -23,6 +23,7 @@ from app.billing.reports.service import BillingReports
 from app.billing.statements.service import StatementMaker
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker
 from app.bootstrap.catalogs import open_metrics, open_planner
+from app.bootstrap.clock import open_clock, open_lease, watch_clock
 from app.bootstrap.event_log import open_shared_log
 from app.bootstrap.reconciliation import open_provider_accounting
 from app.bootstrap.roles import Role
@@ -32,7 +33,6 @@ from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.metering import BilledMetering
 from app.ids import new_uuid
-from app.platform.background import forever
 from app.platform.clock.clock import Clock
 from app.platform.clock.lease import Lease
 from app.platform.concurrency.offload import Offload
@@ -51,31 +51,6 @@ from app.streams.process_channel import ProcessChannel
 from app.workspaces.service import Workspaces
 
 log = structlog.get_logger(__name__)
-
-INTERVAL_S = 30.0
-"""How often the host's clock is compared with the database's."""
-
-
-async def open_clock(database: Database) -> Clock:
-    """A clock that knows the database's time, before anything is charged."""
-    clock = Clock()
-    await _compare(clock, database)
-    return clock
-
-
-def open_lease(settings: Settings) -> Lease:
-    """The lease of this process: infinite with an embedded database, which no other process uses."""
-    return Lease() if settings.database_url is None else Lease(settings.lease_s)
-
-
-async def watch_clock(clock: Clock, database: Database) -> NoReturn:
-    """Compare the clocks again until cancelled."""
-    await forever(partial(_compare, clock, database), INTERVAL_S, name="clock", first_after_s=INTERVAL_S)
-
-
-async def _compare(clock: Clock, database: Database) -> None:
-    clock.observe("database", await database.time())
-
 
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
 """Goes on until it is cancelled."""

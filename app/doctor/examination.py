@@ -12,7 +12,8 @@ from app.bootstrap.roles import Role
 from app.bootstrap.storage import attach_database, open_read_side
 from app.conversations.sdk_store import PostgresSessionStore
 from app.doctor.catalogs import Catalogs, check_catalogs
-from app.doctor.database import check_chain, check_fleet, check_notifications
+from app.doctor.chain import check_chain
+from app.doctor.fleet import check_fleet
 from app.doctor.issuers import check_issuers
 from app.doctor.machine import (
     check_cli,
@@ -22,6 +23,7 @@ from app.doctor.machine import (
     check_sdk,
 )
 from app.doctor.mcp_servers import check_mcp_servers
+from app.doctor.notifications import check_notifications
 from app.doctor.objects import check_objects
 from app.doctor.probe import UnbilledMetering, probe
 from app.doctor.reconciliation import check_reconciliation

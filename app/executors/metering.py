@@ -1,7 +1,7 @@
 """Limits, credit and receipts of a run's model calls; the same for every executor."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -12,11 +12,12 @@ import structlog
 
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList, UnknownPrice
-from app.billing.prices.quote import BilledUsage, PriceLine
+from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
 from app.billing.reconciliation.calls.counter import CallCounter
 from app.executors.budget_check import HELD_WAIT_S, LEDGER_WAIT_S, BudgetCheck, LedgerTurns
+from app.executors.call_tracing import PricedTracing
 from app.executors.evidence import AddEvidence, RunEvidence, keep_none
 from app.executors.port import RunContext, RunPlan
 from app.gateway.answer_usage import MessageUsage
@@ -26,48 +27,10 @@ from app.gateway.prompt_cache.rendered import PromptEvidence
 from app.ids import AccountId
 from app.platform.clock.clock import Clock
 from app.platform.clock.lease import Lease
-from app.platform.telemetry.model_call import ModelCall
-from app.platform.telemetry.records import PricedAnswer
 from app.platform.telemetry.run_trace import RunTrace
 from app.usage.records import ExecutorType, Origin, TokenUsage, UsageFact
 
 log = structlog.get_logger(__name__)
-
-_KINDS = {
-    "input": "input",
-    "output": "output",
-    "cache_read": "cache_read_input_tokens",
-    "cache_write_5m": "cache_creation_input_tokens",
-    "cache_write_1h": "cache_creation_input_tokens",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class PricedTracing:
-    """Implements `CallTracing`: calls of models with the costs that their receipts will have."""
-
-    trace: RunTrace
-    prices: PriceList
-    to_fact: Callable[[MessageUsage], UsageFact]
-
-    def start(self, requested_model: str, *, agent: str) -> ModelCall:
-        return self.trace.start_call(requested_model, agent=agent)
-
-    def end(self, call: ModelCall, message: MessageUsage | None) -> None:
-        if message is None:
-            call.end(None)
-            return
-        fact = self.to_fact(message)
-        charge = self.prices.charge(BilledUsage.of(fact), at=fact.at)
-        call.end(PricedAnswer(fact, charge.cost_usd, _by_kind(charge.lines)))
-
-
-def _by_kind(lines: Iterable[PriceLine]) -> dict[str, Decimal]:
-    dollars: dict[str, Decimal] = {}
-    for line in lines:
-        kind = _KINDS.get(line.kind, "other")
-        dollars[kind] = dollars.get(kind, Decimal(0)) + line.amount_usd
-    return dollars
 
 
 class Metering(Protocol):

@@ -1,7 +1,7 @@
 """GraphSpec: the definition of a graph, independent of its executor."""
 
 import re
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -11,10 +11,10 @@ from pydantic import (
     Field,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 
 from app.gateway.web.spec import WebSpec
+from app.graphs.presentation import Icon, Suggestions, Title
 from app.graphs.rules.spec import ToolPattern, ToolRule
 from app.graphs.schemas import GraphInput, GraphOutput
 from app.requests.blank import require_visible
@@ -32,45 +32,6 @@ from app.tools.mcp.spec import McpServer, ServerName, check_names, remote_ids
 from app.tools.skills.reading import SKILL_TOOL
 from app.workspaces.egress.hosts import EgressHost
 from app.workspaces.spec import WorkspaceSpec
-
-_EMOJI: Final = re.compile(
-    # Symbols, and after the first also what joins, colours and selects them.
-    "[\u2190-\u2bff\U0001f000-\U0001faff][\u2190-\u2bff\U0001f000-\U0001faff\u200d\ufe0f\U000e0020-\U000e007f]{0,11}"
-)
-
-
-def _is_line(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("must be one line of printable characters")
-    return require_visible(text)
-
-
-def _is_emoji(icon: str) -> str:
-    if not _EMOJI.fullmatch(icon):
-        raise ValueError("must be an emoji")
-    return icon
-
-
-Title = Annotated[str, Field(max_length=60), AfterValidator(_is_line)]
-Icon = Annotated[str, AfterValidator(_is_emoji)]
-
-
-class Suggestion(BaseModel):
-    """A message that people may begin with; in a file also one text that is both."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    title: Annotated[str, Field(max_length=120), AfterValidator(_is_line)]
-    message: Annotated[str, Field(max_length=4_000), AfterValidator(require_visible)]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_text(cls, given: Any) -> Any:
-        return {"title": given, "message": given} if isinstance(given, str) else given
-
-
-Suggestions = Annotated[tuple[Suggestion, ...], Field(max_length=8)]
-
 
 AGENT_TOOL = "Agent"
 """The id of the tool that starts a subagent."""

@@ -27,7 +27,8 @@ from app.platform.secret_files import read_secret_files
 from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
 from app.platform.setting_groups.database import DatabaseSettings
-from app.platform.setting_groups.network import NetworkSettings, OriginSettings
+from app.platform.setting_groups.network import NetworkSettings
+from app.platform.setting_groups.origins import OriginSettings
 from app.platform.setting_groups.telemetry import TelemetrySettings
 from app.platform.setting_groups.urls import HttpUrl, starts_with
 

@@ -4,7 +4,6 @@ import asyncio
 import inspect
 import json
 import time
-import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,28 +11,9 @@ from typing import Any, Self
 
 from app.platform.server import loopback
 from app.simulator import wire
-from app.simulator.script import Answer, ApiRequest, ContentEncoding, HttpError, Reply, Responder
+from app.simulator.compression import Compressor
+from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
 from app.storable import identifier
-
-_WINDOW_BITS = {"gzip": 31, "deflate": 15}
-"""How zlib is asked for the format; the HTTP encoding "deflate" is zlib's own format."""
-
-
-class Compressor:
-    """Passes bytes on unchanged if there is no encoding."""
-
-    def __init__(self, encoding: ContentEncoding | None) -> None:
-        self._stream = None if encoding is None else zlib.compressobj(wbits=_WINDOW_BITS[encoding])
-
-    def compress(self, data: bytes) -> bytes:
-        """The next piece; a reader can decompress everything up to its end."""
-        if self._stream is None:
-            return data
-        return self._stream.compress(data) + self._stream.flush(zlib.Z_SYNC_FLUSH)
-
-    def finish(self) -> bytes:
-        return b"" if self._stream is None else self._stream.flush()
-
 
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5")
 

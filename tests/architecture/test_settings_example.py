@@ -8,7 +8,8 @@ import pytest
 from dotenv import dotenv_values
 
 from app.platform.issuers.persons import OidcSettings
-from app.platform.setting_groups.network import NetworkSettings, OriginSettings
+from app.platform.setting_groups.network import NetworkSettings
+from app.platform.setting_groups.origins import OriginSettings
 from app.platform.setting_groups.telemetry import TelemetrySettings
 from app.platform.settings import SECRETS, Settings, SettingsError
 from tests.architecture.test_documentation import documents

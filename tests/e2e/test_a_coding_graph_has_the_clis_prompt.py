@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.executors.claude_agent.previewer import PRESET_CHARS
+from app.executors.claude_agent.options.preview import PRESET_CHARS
 from app.simulator.script import Reply, Text
 from tests.e2e.stories import WorldOf, a_request
 from tests.e2e.workshop import EDITOR, settings, upload

@@ -12,7 +12,7 @@ from app.billing.chain.sealing_key import SealingKey, SealingKeyError
 from app.billing.chain.verifier import read_public_keys
 from app.billing.credit.ledger import CreditLedger
 from app.cli import chain
-from app.doctor.database import check_chain
+from app.doctor.chain import check_chain
 from app.errors import Invalid
 from app.platform.db import Database
 from app.platform.settings import Settings

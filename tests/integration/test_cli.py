@@ -12,10 +12,10 @@ from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
 from app.executors.claude_agent.process.cli import PINNED_VERSION, Cli, bundled_cli
 from app.executors.claude_agent.process.cli_process import CliProcess
-from app.executors.claude_agent.process.cli_run import MAX_BYTES
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.environment import Login
 from app.executors.claude_agent.process.failures import CliFailed
+from app.executors.claude_agent.process.message_buffer import MAX_BYTES
 from app.executors.claude_agent.process.spawned import SpawnedProcess
 from tests.e2e.recording_cli import a_login
 from tests.patience import PATIENCE_S

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.bootstrap.metrics.exposition import database_parts
-from app.doctor.database import check_fleet
+from app.doctor.fleet import check_fleet
 from app.doctor.report import Check
 from app.ids import RunId
 from app.platform.db import Database

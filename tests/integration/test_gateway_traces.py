@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from app.billing.prices.price_list import PriceList
-from app.executors.metering import PricedTracing, usage_fact
+from app.executors.call_tracing import PricedTracing
+from app.executors.metering import usage_fact
 from app.gateway.channel import ChannelLimits
 from app.platform.telemetry.service import Telemetry
 from app.platform.telemetry.trace_context import RunTraceContext

@@ -11,7 +11,7 @@ from tests.patience import PATIENCE_S
 
 PROCESS = """
 import signal, sys
-from app.cli.processes.member import held_lifeline
+from app.cli.processes.lifeline import held_lifeline
 held_lifeline(sys.argv[1]).send(b".")
 signal.pause()
 """

@@ -10,7 +10,7 @@ import pytest_asyncio
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from app.doctor.database import check_notifications
+from app.doctor.notifications import check_notifications
 from app.ids import new_uuid
 from app.platform.db import Database, DatabaseUnavailable
 from app.platform.postgres.connecting import application_name

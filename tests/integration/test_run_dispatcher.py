@@ -15,7 +15,7 @@ from app.executors.inbox import MessageLimits, MessageQueueFull, RunEnded
 from app.executors.waiting.decisions import PermissionNotFound
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
-from app.platform.clock.clock import boot_time
+from app.platform.clock.boot_time import boot_time
 from app.platform.clock.event_times import milliseconds
 from app.platform.clock.lease import Lease
 from app.platform.db import Database

@@ -19,7 +19,7 @@ from app.billing.receipts.void_messages import return_charges
 from app.errors import Unavailable
 from app.ids import RunKey
 from app.platform.background import forever
-from app.platform.clock.clock import boot_time
+from app.platform.clock.boot_time import boot_time
 from app.platform.db import Database, DatabaseUnavailable, Reader, StatementFailed
 
 log = structlog.get_logger(__name__)

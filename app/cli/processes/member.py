@@ -6,46 +6,21 @@ It tells its supervisor when it serves, and ends with it.
 import asyncio
 import json
 import os
-import shutil
-import signal
 import socket
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
-from threading import Thread
 
 import typer
 
 from app.cli.errors import explained
 from app.cli.logs import configure_logs
+from app.cli.processes.lifeline import held_lifeline
 from app.cli.processes.listener import SharedListener
 from app.cli.processes.options import MemberOptions
 from app.platform.metrics.exposition import Neighbours
 from app.platform.server.imports import quick_imports
 from app.platform.settings import Settings, withdraw_secrets
-
-
-def held_lifeline(directory: str) -> socket.socket:
-    """The socket to the supervisor, our standard input, which nothing that this process starts may inherit.
-
-    When the supervisor is gone, for whatever reason, the process ends at once, so that another command can
-    have the port; `directory` is removed then.
-    """
-    link = socket.socket(fileno=os.dup(sys.stdin.fileno()))
-    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - it is no path
-        os.dup2(nothing.fileno(), sys.stdin.fileno())
-    Thread(target=_end_with_supervisor, args=(link, directory), daemon=True).start()
-    return link
-
-
-def _end_with_supervisor(link: socket.socket, directory: str) -> None:
-    # It is reset if the supervisor had not read everything.
-    with suppress(ConnectionResetError):
-        link.recv(1)
-    # The supervisor would have removed it.
-    shutil.rmtree(directory, ignore_errors=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-
 
 with quick_imports():
     from app.cli.serve import serve_on

@@ -4,7 +4,6 @@ A message is charged for ever to the month in which it began, so one clock must 
 clock is compared with the time that has passed since the start, with the database and with the provider.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,14 +11,9 @@ from typing import Literal
 
 import structlog
 
+from app.platform.clock.boot_time import boot_time
+
 log = structlog.get_logger(__name__)
-
-
-def boot_time() -> float:
-    """Seconds that never jump; where the system can tell, including those in which it was suspended."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock)
-
 
 Witness = Literal["start", "database", "provider"]
 
@@ -87,21 +81,3 @@ class Clock:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(slots=True)
-class JumpDetector:
-    """Notices that a clock has jumped: less or more time has passed than it says."""
-
-    tolerance_s: float
-    elapsed_s: Callable[[], float] = boot_time
-    _before: tuple[datetime, float] | None = None
-
-    def has_jumped(self, at: datetime) -> bool:
-        """Whether the clock, which says `at` now, has jumped since it was read last."""
-        before, now = self._before, self.elapsed_s()
-        self._before = (at, now)
-        if before is None:
-            return False
-        said, passed = (at - before[0]).total_seconds(), now - before[1]
-        return abs(said - passed) > self.tolerance_s

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from app.platform.clock.clock import boot_time, host_time
+from app.platform.clock.boot_time import boot_time
+from app.platform.clock.clock import host_time
 
 LATEST: Final = 253_402_300_799_999
 """The last millisecond of the year 9999, which is the last that RFC 3339 can write."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from app.ids import RunKey
-from app.platform.clock.clock import boot_time
+from app.platform.clock.boot_time import boot_time
 
 DEFAULT_LEASE_S = 15.0
 

@@ -9,7 +9,9 @@ import structlog
 from app.errors import Unavailable
 from app.ids import RunKey
 from app.platform.background import first_of, until
-from app.platform.clock.clock import Clock, JumpDetector, boot_time
+from app.platform.clock.boot_time import boot_time
+from app.platform.clock.clock import Clock
+from app.platform.clock.jumps import JumpDetector
 from app.platform.clock.lease import Lease
 from app.platform.db import Database
 from app.runs.dispatch.port import Dispatcher

@@ -5,7 +5,8 @@ from decimal import Decimal
 from functools import partial
 
 from app.billing.prices.price_list import PriceList
-from app.executors.metering import PricedTracing, usage_fact
+from app.executors.call_tracing import PricedTracing
+from app.executors.metering import usage_fact
 from app.gateway.answer_usage import MessageUsage
 from app.ids import MessageId
 from app.platform.telemetry.records import SpanOptions

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.graphs.spec import Suggestion
+from app.graphs.presentation import Suggestion
 from tests.unit.graphs.test_catalog import HEAD, fault, load
 
 INPUT = "input: {type: object, properties: {topic: {type: string}}, required: [topic]}"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.tools.catalog import ProjectModules, ToolCatalog, ToolCatalogError
+from app.tools.catalog import ToolCatalog, ToolCatalogError
+from app.tools.project import ProjectModules
 from runtally import ToolFailed
 from runtally.testing import call_tool
 from tests.unit.tools.test_catalog import SHIPPED

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from app.billing.receipts.open_messages.records import OpenMessage
-from app.platform.clock.clock import boot_time
+from app.platform.clock.boot_time import boot_time
 from app.usage.records import UsageFact
 
 FIRST_WRITE_S = 0.5

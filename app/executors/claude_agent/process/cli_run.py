@@ -1,129 +1,22 @@
 """CliRun: the messages between one run and its CLI process, and how far the run is."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import is_dataclass
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-from claude_agent_sdk import Message, ResultMessage, UserMessage
+from claude_agent_sdk import Message, ResultMessage
 from claude_agent_sdk._internal.query import stamp_user_message
 
 from app.conversations.sdk_transcript import PAUSED_PROMPT
 from app.executors.api_format.web import MOST_PAUSES, PAUSED
+from app.executors.claude_agent.process.message_buffer import MessageBuffer
+from app.executors.claude_agent.process.pending_messages import PendingMessages
 from app.ids import new_uuid
 from app.platform.concurrency.offload import SMALL_BYTES
 from app.platform.logs.context import Fields, fields_of_context
 from app.platform.serialization.large_json import dumps
 from app.requests.messages import Priority
-
-
-class PendingMessages:
-    """Which user messages the CLI has not started to process, by what is sent to it and all that it sends.
-
-    The CLI repeats each user message (`--replay-user-messages`) when it starts to process it. A result
-    ends the turn of all messages that were started until then.
-    """
-
-    def __init__(self) -> None:
-        self._pending: list[str] = []
-        self.in_turn = False
-        """Whether a turn is running."""
-        self.any_turn_started = False
-
-    @property
-    def any_pending(self) -> bool:
-        """Whether there is a message that the CLI has not started to process."""
-        return bool(self._pending)
-
-    @property
-    def has_next_turn(self) -> bool:
-        """Whether there is more than the message that the current turn begins with."""
-        return len(self._pending) > (0 if self.in_turn else 1)
-
-    def add(self, message_id: str) -> None:
-        self._pending.append(message_id)
-
-    def continue_turn(self) -> None:
-        """A turn runs that began before this process."""
-        self.in_turn = self.any_turn_started = True
-
-    def feed(self, message: Message) -> None:
-        match message:
-            case UserMessage(uuid=str(started)) if started in self._pending:
-                self._pending.remove(started)
-                self.in_turn = self.any_turn_started = True
-            case ResultMessage():
-                # A turn that fails at once may end without a repeated user message.
-                started_by = self._pending[:1] if not self.in_turn else []
-                done = {*started_by, *(message.user_message_uuids or ())}
-                self._pending = [message_id for message_id in self._pending if message_id not in done]
-                self.in_turn = False
-                self.any_turn_started = True
-            case _:
-                pass
-
-
-MAX_BYTES: Final = 64 * 1024 * 1024
-"""Limit of waiting messages, by their size in memory: about 40 000 pieces of text."""
-
-
-class BufferFull(Exception):
-    """The CLI sends messages faster than they are processed."""
-
-
-class MessageBuffer:
-    """A queue, bounded in bytes, whose writer never waits: waiting would block the SDK's interrupt."""
-
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._queue: asyncio.Queue[tuple[Message | Exception | None, int]] = asyncio.Queue()
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._full = False
-
-    def put(self, message: Message) -> bool:
-        """Add a message; returns False if there is no room.
-
-        An empty buffer accepts a message of any size. After the first False nothing more is added.
-        """
-        size = _memory_of(message)
-        self._full |= self._bytes > 0 and self._bytes + size > self._max_bytes
-        if not self._full:
-            self._bytes += size
-            self._queue.put_nowait((message, size))
-        return not self._full
-
-    def end(self, error: Exception | None = None) -> None:
-        """End after the messages that wait: with this error, or with `BufferFull` if there was no room."""
-        self._queue.put_nowait((BufferFull(BufferFull.__doc__) if self._full else error, 0))
-
-    async def messages(self) -> AsyncIterator[Message]:
-        """Every message up to the end. Raises the error it ended with."""
-        while True:
-            item, size = await self._queue.get()
-            self._bytes -= size
-            if item is None:
-                return
-            if isinstance(item, Exception):
-                raise item
-            yield item
-
-
-def _memory_of(value: Any) -> int:
-    size = sys.getsizeof(value)
-    match value:
-        case str() | int() | float() | None:
-            return size
-        case dict():
-            return size + sum(_memory_of(name) + _memory_of(item) for name, item in value.items())
-        case list() | tuple():
-            return size + sum(map(_memory_of, value))
-        case _ if is_dataclass(value):
-            return size + _memory_of(vars(value))
-        case _:
-            return size
-
 
 UserContent: TypeAlias = str | list[dict[str, Any]]
 """The content of a user message: a text, or content blocks."""

@@ -8,48 +8,19 @@ from datetime import timedelta
 import anyio
 import structlog
 from mcp.shared.auth import OAuthToken
-from pydantic import SecretStr, TypeAdapter, ValidationError
+from pydantic import SecretStr
 
 from app.errors import Unavailable
 from app.platform.background import run_to_completion
 from app.platform.db import Database, StatementFailed
 from app.platform.network import Network
-from app.platform.serialization.cipher import Cipher, NotDecrypted
 from app.tools.mcp.oauth import repository
 from app.tools.mcp.oauth.endpoints import OAuthFailed, OAuthHttp
 from app.tools.mcp.oauth.records import LoginKey, McpLogin, StoredLogin
+from app.tools.mcp.oauth.sealing import LoginUnreadable, Sealer
 from app.tools.mcp.oauth.token_source import MARGIN_S, client_authentication
 
 log = structlog.get_logger(__name__)
-
-_LOGIN = TypeAdapter(McpLogin)
-
-
-class LoginUnreadable(Exception):
-    """A login was encrypted with another key, for another server, or by another release."""
-
-
-class Sealer:
-    """Encrypts logins, so that the database alone has no token; each is bound to its graph and server."""
-
-    def __init__(self, key: SecretStr) -> None:
-        self._cipher = Cipher(key)
-
-    def seal(self, key: LoginKey, login: McpLogin) -> bytes:
-        """The login, encrypted."""
-        return self._cipher.encrypt(_LOGIN.dump_json(login), purpose=_purpose(key))
-
-    def unseal(self, key: LoginKey, sealed: bytes) -> McpLogin:
-        """The login; raises `LoginUnreadable`."""
-        try:
-            return _LOGIN.validate_json(self._cipher.decrypt(sealed, purpose=_purpose(key)))
-        except (NotDecrypted, ValidationError) as error:
-            raise LoginUnreadable from error
-
-
-def _purpose(key: LoginKey) -> bytes:
-    return f"runtally mcp login\0{key.graph}\0{key.server}".encode()
-
 
 _CLAIM = timedelta(seconds=15)
 """How long a process alone may renew a login: longer than a request for a token may take."""

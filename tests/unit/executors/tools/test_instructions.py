@@ -1,4 +1,4 @@
-from app.executors.tools.servers import MAX_CHARS, with_instructions
+from app.executors.tools.instructions import MAX_CHARS, with_instructions
 from tests.unit.executors.claude_agent.an_executor import a_graph
 
 

@@ -6,7 +6,8 @@ from itertools import permutations
 import pytest
 from structlog.testing import capture_logs
 
-from app.platform.clock.clock import TOLERANCE, Clock, JumpDetector, Witness
+from app.platform.clock.clock import TOLERANCE, Clock, Witness
+from app.platform.clock.jumps import JumpDetector
 
 START = datetime(2026, 11, 22, 12, tzinfo=UTC)
 BOTH: tuple[Witness, Witness] = ("database", "provider")

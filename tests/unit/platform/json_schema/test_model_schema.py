@@ -7,8 +7,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from app.platform.json_schema.conversion import VALUE, may_match, plain_pattern
+from app.platform.json_schema.conversion import VALUE
 from app.platform.json_schema.document import DIALECTS, MAX_DEPTH, SchemaDocument, SchemaUnusable
+from app.platform.json_schema.js_patterns import may_match, plain_pattern
 from app.platform.json_schema.model_schema import MAX_MODEL_SCHEMA_BYTES
 from tests.unit.platform.json_schema.generated import GENERATED, Generated, an_object
 from tests.unit.platform.json_schema.random_schemas import random_schemas

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from prometheus_client import CollectorRegistry
 
-from app.platform.metrics.server import EventLoopLag
+from app.platform.metrics.event_loop import EventLoopLag
 
 BLOCKED_S = 0.4
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import structlog
 
-from app.tools.extensions.loading import CallCredentials
+from app.tools.extensions.credentials import CallCredentials
 from runtally.tools.content import ToolImage, ToolText
 from runtally.tools.result import ToolResult
 from runtally.tools.tool import HookContext, ToolFailed

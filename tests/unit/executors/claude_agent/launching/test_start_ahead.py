@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from app.executors.claude_agent.launching.launcher import StartSlots
 from app.executors.claude_agent.launching.start_ahead import StartAhead
+from app.executors.claude_agent.launching.start_slots import StartSlots
 from tests.factories import a_plan
 from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.launching.test_pool import a_pool, spec_of

@@ -12,7 +12,7 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import McpHttpServerConfig, SandboxSettings, SdkPluginConfig
 
-from app.executors.claude_agent.previewer import DESCRIBED, HIDDEN, SHOWN, preview_options
+from app.executors.claude_agent.options.preview import DESCRIBED, HIDDEN, SHOWN, preview_options
 
 SECRET = "/secret/place"
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 from claude_agent_sdk import AssistantMessage, Message, StreamEvent, TextBlock
 
-from app.executors.claude_agent.process.cli_run import BufferFull, MessageBuffer
+from app.executors.claude_agent.process.message_buffer import BufferFull, MessageBuffer
 
 
 def a_piece(text: str) -> StreamEvent:

@@ -1,6 +1,6 @@
 from claude_agent_sdk import UserMessage
 
-from app.executors.claude_agent.process.cli_run import PendingMessages
+from app.executors.claude_agent.process.pending_messages import PendingMessages
 from tests.unit.executors.claude_agent.frames import a_result, assistant
 
 
