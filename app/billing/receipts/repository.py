@@ -1,5 +1,6 @@
 """SQL for receipts."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -14,7 +15,14 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import RowMapping
 
 from app.billing.receipts.open_messages.repository import locking_open_messages
-from app.billing.receipts.records import ChargedMessage, InsertedReceipts, NewReceipt, Receipt, RunTotals
+from app.billing.receipts.records import (
+    ChargedMessage,
+    InsertedReceipts,
+    MessageKey,
+    NewReceipt,
+    Receipt,
+    RunTotals,
+)
 from app.billing.receipts.tables import charge_receipts, measured_receipts
 from app.ids import AccountId
 from app.platform.db import Reader, Transaction
@@ -170,12 +178,19 @@ async def find_used_since(
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
-async def find_adjustments(reader: Reader, receipts: Sequence[Receipt]) -> list[Receipt]:
+async def find_adjustments(
+    reader: Reader, receipts: Sequence[Receipt]
+) -> defaultdict[MessageKey, list[Receipt]]:
+    """The adjustments of the runs of these receipts, by message."""
     runs = {(receipt.account_id, receipt.run_id) for receipt in receipts}
     statement = select(charge_receipts).where(
         tuple_(_receipts.account_id, _receipts.run_id).in_(runs), _receipts.basis == "adjustment"
     )
-    return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
+    found: defaultdict[MessageKey, list[Receipt]] = defaultdict(list)
+    for row in (await reader.execute(statement)).mappings():
+        adjustment = receipt_of(row)
+        found[adjustment.message].append(adjustment)
+    return found
 
 
 async def find_run_receipts(reader: Reader, account_id: AccountId, run_ids: Collection[str]) -> list[Receipt]:
