@@ -30,7 +30,7 @@ from app.runs.intake.submission import RunSubmission
 from app.runs.records import DriftedRuns, RunFilter, RunRecord
 from app.runs.repository import find_run, newest_runs, stored_request
 from app.runs.requests.codec import RequestCodec
-from app.runs.requests.posted import MessageOrigin, PostedRun, Posting, origin_of
+from app.runs.requests.posted import MessageOrigin, PostedRun, Posting, joined, origin_of
 from app.runs.supervisor import RunSupervisor
 from app.streams.port import LogEntry
 
@@ -83,7 +83,8 @@ class RunService:
         run = RunKey(caller.account_id, given_id or RunId(str(new_uuid())))
         note(run_id=run.run_id)
         origin = origin or origin_of(request)
-        fingerprint = origin.fingerprint or await self.codec.fingerprint(request)
+        known = posting.get("fingerprint") or origin.fingerprint
+        fingerprint = known or await self.codec.fingerprint(request)
         posted = PostedRun(
             *(run, caller, request, origin, fingerprint), posting["request_id"], posting.get("caller_trace")
         )
@@ -101,6 +102,17 @@ class RunService:
             return posted.join(await self.get(run))
         self.on_start(self, posted, started)
         return started
+
+    async def posted_before(self, caller: Principal, **posting: Unpack[Posting]) -> RunRecord | None:
+        """The run that the same request has started, by its `Idempotency-Key` and fingerprint.
+
+        Raises `ScopeMissing`, `RunIdTaken`, `RunDeleted`.
+        """
+        key, fingerprint = posting.get("idempotency_key"), posting.get("fingerprint")
+        if key is None or fingerprint is None:
+            return None
+        existing = await self._find(RunKey(caller.account_id, run_of_key(caller, key)))
+        return None if existing is None else joined(caller, existing, fingerprint)
 
     async def get(self, run: RunKey) -> RunRecord:
         """The run; raises `RunNotFound`."""

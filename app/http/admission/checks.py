@@ -34,6 +34,8 @@ _JSON: Final = "application/json"
 _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Problem} for status in ERRORS}
 _MAX_NAMED: Final = 10
 _PREPARING: Final = RLock()
+FINGERPRINT: Final = "fingerprint"
+"""In the state of a request with an `Idempotency-Key`: that of the key, the path and the body."""
 _LIST: Final = "[]"
 """How the names of parameters end that may be given several times."""
 
@@ -164,6 +166,9 @@ class CheckedRoute(APIRoute):
             bodies = request_limits(request).bodies
             try:
                 async with bodies.open(request, account, max_bytes=max_bytes, scan_json=is_json) as body:
+                    if (key := request.headers.get("idempotency-key")) is not None:
+                        path = request.scope["path"]
+                        request.scope["state"][FINGERPRINT] = await bodies.fingerprint(key, path, body)
                     if not body or self.body_field is None:
                         unread = b"" if body_limit is None else body
                         return await handle(_ParsedRequest(request, unread, None))

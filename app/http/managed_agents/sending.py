@@ -23,7 +23,7 @@ from app.requests.messages import ContentPart
 from app.requests.principal import Principal
 from app.runs.commands.records import AnswerQuestion, Command, Decide, SubmitToolResult
 from app.runs.managed.records import ManagedSession
-from app.runs.requests.posted import Posting
+from app.runs.requests.posted import Posting, part_of
 from app.streams.port import LogEntry
 
 _Apply: TypeAlias = Callable[[], Awaitable[str]]
@@ -41,10 +41,16 @@ async def send_events(
 ) -> list[Event]:
     """Apply the events in order; nothing is applied if one of them is not valid.
 
+    Of a request that is repeated with its `Idempotency-Key`, messages take effect once, and so do the
+    interruptions before them.
     Raises `Invalid` naming the field, `ScopeMissing`, and what messages and commands raise.
     """
     sender = _Sender(services, caller, session, posting)
-    applied = [await sender.prepare(f"events.{index}", event) for index, event in enumerate(events)]
+    said = [index for index, event in enumerate(events) if await sender.has_said(index, event)]
+    applied = [
+        await sender.prepare(index, event, is_repeated=index < max(said, default=0))
+        for index, event in enumerate(events)
+    ]
     sent = []
     for event, apply in zip(events, applied, strict=True):
         fields = event.model_dump(mode="json", exclude_none=True)
@@ -61,33 +67,42 @@ class _Sender:
         self._session = session
         self._posting = posting
 
-    async def prepare(self, field: str, event: PostedEvent) -> _Apply:
+    async def has_said(self, index: int, event: PostedEvent) -> bool:
+        """Whether it is a message that the same request has sent before."""
+        posting = part_of(self._posting, index)
+        return isinstance(event, UserMessage) and (
+            await self._services.managed.said_before(self._caller, self._session.id, **posting) is not None
+        )
+
+    async def prepare(self, index: int, event: PostedEvent, *, is_repeated: bool) -> _Apply:
         """What applies an event; raises `Invalid` and `ScopeMissing`."""
+        field = f"events.{index}"
         match event:
             case UserMessage():
                 read = partial(event.ours, field, self._services.attachments)
-                return partial(self._say, await self._services.offload.run(read, size=event.chars))
+                content = await self._services.offload.run(read, size=event.chars)
+                return partial(self._say, content, part_of(self._posting, index))
             case UserInterrupt():
-                return self._interrupt
+                return partial(self._interrupt, is_repeated=is_repeated)
             case ToolConfirmation():
                 self._caller.require("runs:approve")
                 return await self._decision(f"{field}.tool_use_id", event)
             case CustomToolResult():
                 return await self._result(f"{field}.custom_tool_use_id", event)
 
-    async def _say(self, content: str | list[ContentPart]) -> str:
-        said = await self._services.managed.say(self._caller, self._session.id, content, **self._posting)
+    async def _say(self, content: str | list[ContentPart], posting: Posting) -> str:
+        said = await self._services.managed.say(self._caller, self._session.id, content, **posting)
         return (
             ids.question_id(said.run_id)
             if said.message_id is None
             else ids.message_id(said.run_id, said.message_id)
         )
 
-    async def _interrupt(self) -> str:
-        """Stop the turn; without one, nothing is stopped."""
+    async def _interrupt(self, *, is_repeated: bool) -> str:
+        """Stop the turn; not the one that a message after it has begun."""
         session = await self._services.managed.get(self._caller, self._session.id)
         active = await self._services.managed.active_run(self._caller, session)
-        if active is None:
+        if active is None or is_repeated:
             return ids.interrupt_id(session.id)
         await self._services.commands.stop(active.key, "interrupt")
         return ids.interrupt_id(active.key.run_id)

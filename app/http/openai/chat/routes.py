@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from app.bootstrap.services import Services
 from app.graphs.spec import GraphSpec
 from app.http.admission.checks import CheckedRoute, large_body
-from app.http.dependencies import ApprovalsPage, PostingDep, RunStreamsDep, ServicesDep, Writer
+from app.http.dependencies import ApprovalsPage, FingerprintedPosting, RunStreamsDep, ServicesDep, Writer
 from app.http.openai.answer import NOTHING, AnswerOptions, Received
 from app.http.openai.chat.completion import WholeCompletion
 from app.http.openai.chat.encoder import ChunkEncoder
@@ -38,7 +38,7 @@ async def create_chat_completion(
     body: ChatCompletionRequest,
     services: ServicesDep,
     caller: Writer,
-    posting: PostingDep,
+    posting: FingerprintedPosting,
     streams: RunStreamsDep,
     page: ApprovalsPage,
 ) -> Response:
@@ -80,8 +80,11 @@ async def _completed(
 async def _start(
     services: Services, caller: Principal, graph: GraphSpec, body: ChatCompletionRequest, posting: Posting
 ) -> RunRecord:
+    chats = services.stateless_chats
+    if (again := await chats.posted_before(caller, **posting)) is not None:
+        return again
     body.require_answerable(graph)
     tools, schemas = await services.client_tools.usable(caller, body.described_tools)
     message_in = partial(body.chat_message, tools=tools, rules=services.attachments, schemas=schemas)
     opening = body.opening(caller)
-    return await services.stateless_chats.start(caller, opening, message_in, body.last_answer, **posting)
+    return await chats.start(caller, opening, message_in, body.last_answer, **posting)

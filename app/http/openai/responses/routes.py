@@ -10,7 +10,7 @@ from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.dependencies import (
     ApprovalsPage,
-    PostingDep,
+    FingerprintedPosting,
     RunReader,
     RunStreamsDep,
     ServicesDep,
@@ -48,7 +48,7 @@ async def create_openai_response(
     body: ResponseRequest,
     services: ServicesDep,
     caller: Writer,
-    posting: PostingDep,
+    posting: FingerprintedPosting,
     streams: RunStreamsDep,
     page: ApprovalsPage,
 ) -> Response:
