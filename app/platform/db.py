@@ -94,12 +94,14 @@ class DatabaseUnavailable(Unavailable):
     code = "database_unavailable"
     reason = ""
     """What the database answered, without any values; for the log."""
+    is_refused = False
+    """Whether it answers, and refuses what has to work."""
 
     @classmethod
-    def because(cls, reason: str, *, is_away: bool = False) -> Self:
+    def because(cls, reason: str, *, is_away: bool = False, is_refused: bool = False) -> Self:
         """The error with its reason; `is_away`: there is no connection, whatever is executed."""
         error = cls()
-        error.reason, error.is_logged = reason, is_away
+        error.reason, error.is_refused, error.is_logged = reason, is_refused, is_away or is_refused
         return error
 
 
@@ -253,7 +255,7 @@ class Database:
                 yield
         except DatabaseUnavailable as error:
             if error.is_logged:
-                self._availability.failed(error.reason)
+                (self._failures if error.is_refused else self._availability).failed(error.reason)
             raise
         except StatementFailed as error:
             if not error.by_values:
@@ -370,7 +372,8 @@ def _translate_errors(*, writes: bool = False) -> Iterator[None]:
             raise raised from None
         text_ = errors.redacted_text(error)
         if errors.is_temporary(error) or (writes and errors.sqlstate_of(error) == errors.READ_ONLY):
-            raise DatabaseUnavailable.because(text_, is_away=is_away(error)) from error
+            is_refused = errors.is_refused(error)
+            raise DatabaseUnavailable.because(text_, is_away=is_away(error), is_refused=is_refused) from error
         # Without the original error, which quotes rows and parameters: the traceback is logged.
         raise StatementFailed(text_, by_values=errors.is_by_values(error)).with_traceback(
             error.__traceback__

@@ -242,6 +242,7 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
                 variables = {**read_env_file(Path(file)), **variables}
             given = {**_in_upper_case(variables), **values}
             _require_text(given)
+            _require_unquoted(given)
             found, problems = read_secret_files(SECRETS, given)
             settings = cls(**{**found, **values})
         except ValidationError as error:
@@ -259,6 +260,14 @@ SECRETS = frozenset(
     if "SecretStr" in str(field.annotation) or str(field.validation_alias) in _IN_FILES
 )
 """The settings that may be secret: each NAME may be in the file NAME_FILE instead."""
+
+QUOTED = "the quotes around it are part of the value (`docker --env-file` keeps them)"
+
+_NEVER_QUOTED = {
+    str(field.validation_alias)
+    for field in Settings.model_fields.values()
+    if "SecretStr" not in str(field.annotation)
+} - {"DATABASE_PASSWORD_COMMAND"}
 
 _SOURCES_OF_SECRETS = {
     "DATABASE_PASSWORD_COMMAND",
@@ -288,6 +297,19 @@ def _require_text(variables: Mapping[str, Any]) -> None:
             is_text = False
         if not is_text:
             raise SettingsError(f"The settings are invalid:\n  {name}: must be UTF-8 text without NUL")
+
+
+def is_quoted(value: object) -> bool:
+    """Whether quotes are a part of a value, as where a file of `docker --env-file` has some."""
+    return isinstance(value, str) and len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+
+
+def _require_unquoted(variables: Mapping[str, Any]) -> None:
+    """Raise `SettingsError` for values in quotes, except where they may be meant."""
+    quoted = [name for name in sorted(_NEVER_QUOTED & variables.keys()) if is_quoted(variables[name])]
+    if quoted:
+        lines = [f"  {name}: {QUOTED}; remove them" for name in quoted]
+        raise SettingsError("\n".join(["The settings are invalid:", *lines]))
 
 
 def _in_upper_case(variables: Mapping[str, str | None]) -> dict[str, str | None]:

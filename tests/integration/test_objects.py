@@ -19,6 +19,7 @@ from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.metrics.objects import ObjectMetrics
 from app.platform.network import DIRECT
+from app.platform.objects.repository import take_released
 from app.platform.objects.service import INSIDE, Objects
 from app.platform.objects.storage import ContentLost, ContentsUnavailable, ObjectsNotUsable, ObjectStorage
 from app.platform.setting_groups.database import POOL_SIZE
@@ -252,6 +253,16 @@ async def test_what_is_not_referred_to_in_time_is_refused_and_written_again(
         looked_at = await objects.delete_unused()
 
     assert (looked_at, len(s3.contents())) == (0, 1)
+
+
+async def test_what_was_let_go_of_is_taken_in_parts(database: Database) -> None:
+    key = await an_account(database)
+    released = f"INSERT INTO released_objects (account_id, sha256) SELECT '{key.account_id}', n"
+    await execute(database, f"{released} FROM generate_series(1, 5) AS n")
+    async with database.write() as tx:
+        await take_released(tx, most=3)
+
+    assert await scalar(database, "SELECT count(*) FROM released_objects") == 2
 
 
 async def test_what_is_used_is_written_again_only_where_it_was_lost(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import asyncpg
 import httpx
+import pytest
 from structlog.testing import capture_logs
 
 from app.simulator.script import Hold, Reply, Text, in_turn
@@ -47,6 +48,30 @@ async def test_a_server_of_which_some_statements_fail_is_degraded(world_of: Worl
     assert (ready["status"], ready["database"]) == ("degraded", "failing")
     assert [line["event"] for line in logs].count("database.statements_fail") == 1
     assert "runtally_database_failing 1.0" in (await world.http.get("/metrics")).text
+
+
+@pytest.mark.parametrize("state", ["53100", "25006", "42501", "58030"])
+async def test_a_server_whose_database_refuses_what_has_to_work_is_degraded(
+    world_of: WorldOf, state: str
+) -> None:
+    """A full disk, one that is read-only, missing privileges, input and output."""
+    world = await world_of(in_turn())
+    refuse = f"BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '{state}'; END"
+    await execute(
+        world.services.database, f"CREATE FUNCTION refuse() RETURNS trigger AS $${refuse}$$ LANGUAGE plpgsql"
+    )
+    trigger = "CREATE TRIGGER refuse BEFORE INSERT ON runs EXECUTE FUNCTION refuse()"
+    await execute(world.services.database, trigger)
+    with capture_logs() as logs:
+        answers = [await world.http.post("/v1/runs", json=a_request()) for _ in range(2)]
+    ready = (await readiness(world, until="failing")).json()
+
+    assert [(each.status_code, each.json()["code"]) for each in answers] == [
+        (503, "database_unavailable")
+    ] * 2
+    assert (ready["status"], ready["database"]) == ("degraded", "failing")
+    (line,) = (line for line in logs if line["event"] == "database.statements_fail")
+    assert state in line["reason"]
 
 
 async def test_a_server_that_hears_of_nothing_is_degraded(

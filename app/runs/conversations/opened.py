@@ -36,7 +36,8 @@ async def create_conversation(
     conversations: ConversationService, caller: Principal, opening: Opening
 ) -> Conversation:
     """Create a conversation; raises `StorageFull`, and `Invalid` for too many messages."""
-    new = Conversation.without_runs(caller.account_id, _PREFIX, opening=_stored(opening))
+    by_whom = opening.model_copy(update={"end_user": caller.own_end_user})
+    new = Conversation.without_runs(caller.account_id, _PREFIX, opening=_stored(by_whom))
     async with conversations.database.transaction() as tx:
         await conversations.storage.require_room(tx, caller.account_id, _size(new.opening))
         return await insert_conversation(tx, new) or new

@@ -99,6 +99,7 @@ class ManagedSessions:
         if not caller.terms.allows_graph(settings.graph_id):
             raise GraphNotAllowed
         self.graphs.get(settings.graph_id)
+        settings = settings.model_copy(update={"end_user": caller.own_end_user})
         new = Conversation.without_runs(
             *(caller.account_id, PREFIX),
             title=title,
