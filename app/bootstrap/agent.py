@@ -8,9 +8,8 @@ from pathlib import Path
 from uuid import UUID
 
 from app.conversations.history import ConversationHistory
-from app.conversations.message_store import MessageStore
 from app.conversations.prompt_store import PromptStore
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.claude_agent.auth import GatewayAuth, LoginAuth, ModelAuth
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.graph_keys import PROVIDER
@@ -77,7 +76,7 @@ class Agent:
 async def open_agent(
     settings: Settings,
     metering: Metering,
-    sessions: PostgresSessionStore,
+    sessions: TranscriptStore,
     *,
     database: Database,
     workspaces: Workspaces,
@@ -124,7 +123,7 @@ async def open_agent(
                 settings,
                 auth,
                 metering,
-                store=MessageStore(database, sessions.contents.objects),
+                store=TranscriptStore(database, sessions.contents.objects),
                 prompts=prompts,
                 servers=servers,
                 schemas=schemas,
@@ -145,7 +144,7 @@ def open_connector(settings: Settings, database: Database | None, schemas: Schem
     return McpConnector(settings.mcp_secrets, schemas, logins, network=settings.network)
 
 
-def open_history(sessions: PostgresSessionStore) -> ConversationHistory:
+def open_history(sessions: TranscriptStore) -> ConversationHistory:
     """The history of conversations, whichever executor writes them."""
     return ConversationHistory(sessions, tool_id_of=lambda name: shown_name(tool_id_of(name)))
 
@@ -156,7 +155,7 @@ async def _open_messages(
     auth: ModelAuth,
     metering: Metering,
     *,
-    store: MessageStore,
+    store: TranscriptStore,
     prompts: PromptStore,
     servers: McpConnector,
     schemas: SchemaChecker,

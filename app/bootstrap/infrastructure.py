@@ -29,7 +29,7 @@ from app.bootstrap.reconciliation import open_provider_accounting
 from app.bootstrap.roles import Role
 from app.bootstrap.storage import open_database, open_journal, open_objects, open_read_side, open_sealer
 from app.bootstrap.telemetry.opening import open_telemetry, record_receipts
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.metering import BilledMetering
 from app.ids import new_uuid
@@ -76,7 +76,7 @@ class Infrastructure:
     ledger: CreditLedger
     chain: ChainSealer
     billing: BillingReports
-    sessions: PostgresSessionStore
+    sessions: TranscriptStore
     planner: RunPlanner
     workspaces: Workspaces
     schemas: SchemaPreparation
@@ -116,7 +116,7 @@ async def open_infrastructure(
     )
     clock, lease = await open_clock(database), open_lease(settings)
     ledger, objects = CreditLedger(database, clock), open_objects(settings, database, metrics.objects)
-    sessions, reports = PostgresSessionStore(database, objects), BillingReports(database)
+    sessions, reports = TranscriptStore(database, objects), BillingReports(database)
     workspaces = Workspaces(database, settings.allowed_host_roots, objects)
     schemas, offload = await stack.enter_async_context(open_schema_checker(settings)), Offload()
     accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)

@@ -1,7 +1,7 @@
 """ConversationHistory: reads conversations in our own message format.
 
-Each executor writes transcripts in a format of its own: the Claude Agent SDK through `sdk_store.py`, the
-Messages API through `message_store.py`. `sdk_transcript.py` maps the lines of both.
+Each executor writes transcripts in a format of its own through `transcript_store.py`. `sdk_transcript.py`
+maps the lines of both.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,8 +13,8 @@ from app.conversations.large_contents.service import LargeContents
 from app.conversations.messages import ConversationMessage
 from app.conversations.records import Conversation, StoredEntry
 from app.conversations.repository import entries_of_run, first_positions, page_of_entries, run_at
-from app.conversations.sdk_store import PostgresSessionStore
 from app.conversations.sdk_transcript import has_user_entries, messages_of
+from app.conversations.transcript_store import TranscriptStore
 from app.ids import RunId
 from app.platform.db import Reader
 
@@ -44,7 +44,7 @@ class HistoryPage:
 class ConversationHistory:
     """The messages of conversations."""
 
-    sessions: PostgresSessionStore
+    sessions: TranscriptStore
     tool_id_of: Callable[[str], str]
     """Maps the model's name of a tool to its id."""
 

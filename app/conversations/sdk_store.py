@@ -1,58 +1,13 @@
-"""PostgresSessionStore: the SDK's transcripts in PostgreSQL, so any server process can resume a session.
+"""CliSessionStore: what a CLI process writes of its transcript."""
 
-The classes that the SDK gets do not inherit from its protocol: they would inherit methods that they do not
-implement, and the SDK checks which methods exist.
-"""
-
-from collections.abc import Collection, Sequence
 from typing import Any, cast
 from uuid import UUID
 
 from claude_agent_sdk import SessionKey, SessionStoreEntry
 
-from app.conversations.cuts.answer_cuts import without_cut
-from app.conversations.large_contents.service import LargeContents
-from app.conversations.records import Conversation, Transcript, TranscriptEntry, TranscriptState
-from app.conversations.repository import (
-    load_entries,
-    sessions_of,
-    transcript_state,
-)
+from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
+from app.conversations.transcript_store import TranscriptStore
 from app.ids import RunKey
-from app.platform.db import Database
-from app.platform.objects.service import INSIDE, Objects
-
-
-class PostgresSessionStore:
-    """Stores transcripts as the SDK writes them."""
-
-    def __init__(self, database: Database, objects: Objects = INSIDE) -> None:
-        self._database = database
-        self.contents = LargeContents(objects)
-
-    async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> TranscriptState:
-        return await self.contents.add(self._database, transcript, entries)
-
-    async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
-        """Every entry together with the run that wrote it, without what is cut from answers."""
-        return (await self.read(transcript))[0]
-
-    async def read(self, transcript: Transcript) -> tuple[Sequence[TranscriptEntry], TranscriptState]:
-        """Every entry, without what is cut from answers; and the state of the transcript."""
-        async with self._database.snapshot() as reader:
-            state = await transcript_state(reader, transcript)
-            entries = await load_entries(reader, transcript) if state.lines else []
-        return without_cut(await self.contents.whole(transcript, entries)), state
-
-    async def state(self, transcript: Transcript) -> TranscriptState:
-        async with self._database.read() as reader:
-            return await transcript_state(reader, transcript)
-
-    async def undeleted(self, conversations: Collection[Conversation]) -> set[UUID]:
-        """The session ids of those of these conversations that were not deleted."""
-        keys = {(each.account_id, each.state_key) for each in conversations}
-        async with self._database.snapshot() as reader:
-            return await sessions_of(reader, keys) & {each.session_id for each in conversations}
 
 
 class CliSessionStore:
@@ -61,9 +16,11 @@ class CliSessionStore:
     The SDK names projects by directories, and every process has its own directory: here the project is the
     account. The earlier transcript is already in the CLI's directory. The CLI may have been started before
     its conversation was known, with a session id of its own.
+
+    It does not inherit from the SDK's protocol: the SDK checks which methods exist.
     """
 
-    def __init__(self, store: PostgresSessionStore, cli_session: UUID) -> None:
+    def __init__(self, store: TranscriptStore, cli_session: UUID) -> None:
         self._store = store
         self._cli_session = str(cli_session)
         self._attached: tuple[Transcript, RunKey, int] | None = None

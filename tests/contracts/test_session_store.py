@@ -11,7 +11,8 @@ from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry
 from claude_agent_sdk.testing import run_session_store_conformance
 
 from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
-from app.conversations.sdk_store import CliSessionStore, PostgresSessionStore
+from app.conversations.sdk_store import CliSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Database
 
@@ -22,7 +23,7 @@ class SdkStore:
     """The store with the methods that the SDK's suite calls, and projects of its own."""
 
     def __init__(self, database: Database) -> None:
-        self._store = PostgresSessionStore(database)
+        self._store = TranscriptStore(database)
         self._prefix = str(uuid4())
 
     def transcript(self, key: SessionKey) -> Transcript:
@@ -39,8 +40,8 @@ class SdkStore:
 
 
 @pytest_asyncio.fixture
-async def store(database: Database) -> AsyncIterator[PostgresSessionStore]:
-    yield PostgresSessionStore(database)
+async def store(database: Database) -> AsyncIterator[TranscriptStore]:
+    yield TranscriptStore(database)
 
 
 @pytest_asyncio.fixture
@@ -86,7 +87,7 @@ async def test_text_is_stored_as_far_as_it_can_be(sdk_store: SdkStore, text: str
     assert await sdk_store.load(KEY) == [an_entry("a", 1, text=stored)]
 
 
-async def test_a_run_writes_to_its_own_accounts_transcripts(store: PostgresSessionStore) -> None:
+async def test_a_run_writes_to_its_own_accounts_transcripts(store: TranscriptStore) -> None:
     account = AccountId(uuid4())
     of_cli, own = CliSessionStore(store, cli_session := uuid4()), Transcript(str(account), "sess")
     of_cli.attach(own, RunKey(account, RunId("r1")), 0, state=TranscriptState())
@@ -103,7 +104,7 @@ async def test_a_run_writes_to_its_own_accounts_transcripts(store: PostgresSessi
     assert of_cli.state == await store.state(own)
 
 
-async def test_between_runs_nothing_is_written_and_a_message_is_noticed(store: PostgresSessionStore) -> None:
+async def test_between_runs_nothing_is_written_and_a_message_is_noticed(store: TranscriptStore) -> None:
     own = Transcript(str(uuid4()), "sess")
     of_cli = CliSessionStore(store, uuid4())
     of_cli.attach(own, RunKey(AccountId(uuid4()), RunId("r1")), 0, state=TranscriptState())
@@ -118,7 +119,7 @@ async def test_between_runs_nothing_is_written_and_a_message_is_noticed(store: P
     assert len(await store.entries(own)) == 1
 
 
-async def test_the_state_of_a_transcript_changes_with_every_line(store: PostgresSessionStore) -> None:
+async def test_the_state_of_a_transcript_changes_with_every_line(store: TranscriptStore) -> None:
     transcript = Transcript(str(uuid4()), "sess")
     first = await store.add(transcript, [TranscriptEntry({"uuid": "a", "n": 1}, "r1")])
     again = await store.add(transcript, [TranscriptEntry({"uuid": "a", "n": 1}, "r1")])

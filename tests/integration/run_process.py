@@ -17,7 +17,7 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.conversations.history import ConversationHistory
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.events import AssistantFinal
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.inbox import MessageLimits
@@ -82,7 +82,7 @@ async def insert(tx: Transaction, new: NewRun, *, starts_at_once: bool = True) -
 
 def undelivered_over(database: Database) -> UndeliveredMessages:
     """What passes messages on."""
-    history = ConversationHistory(PostgresSessionStore(database), tool_id_of=str)
+    history = ConversationHistory(TranscriptStore(database), tool_id_of=str)
     return UndeliveredMessages(database, history, codec=RequestCodec(Offload()), rules=DEFAULT_RULES)
 
 

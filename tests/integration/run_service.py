@@ -15,7 +15,7 @@ from app.auth.records import KeyRecord
 from app.billing.prices.price_list import PriceList
 from app.billing.reports.service import BillingReports
 from app.conversations.history import ConversationHistory
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.inbox import MessageLimits
 from app.executors.port import GraphExecutor
 from app.graphs.catalog import GraphCatalog
@@ -219,7 +219,7 @@ def _a_service(
 
 
 def _a_history(database: Database) -> ConversationHistory:
-    return ConversationHistory(PostgresSessionStore(database), tool_id_of=str)
+    return ConversationHistory(TranscriptStore(database), tool_id_of=str)
 
 
 def _conversations(database: Database) -> ConversationService:

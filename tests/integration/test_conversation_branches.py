@@ -13,7 +13,7 @@ from app.conversations.branching.records import InPlaceOf
 from app.conversations.branching.repository import runs_with_messages, set_current_branch
 from app.conversations.history import ConversationHistory
 from app.conversations.records import Conversation, TranscriptEntry
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.errors import Invalid
 from app.executors.port import RunContext
 from app.ids import RunId
@@ -42,7 +42,7 @@ from tests.integration.test_lock_order import until_waiting
 
 
 async def two_turns(database: Database, key: KeyRecord) -> Conversation:
-    store = PostgresSessionStore(database)
+    store = TranscriptStore(database)
     for run in ("r1", "r2"):
         conversation = await a_turn(database, key, run)
         lines = [{"type": "user", "uuid": f"{run}-{number}", "text": "x" * 100} for number in range(2)]
@@ -58,7 +58,7 @@ async def lines_of(database: Database) -> dict[str, list[str]]:
 
 async def fork(database: Database, key: KeyRecord, *, max_bytes: int, fails: bool = False) -> UUID:
     """Take the turn of the run r2; returns the branch."""
-    store = PostgresSessionStore(database)
+    store = TranscriptStore(database)
     history = ConversationHistory(store, tool_id_of=str)
     storage = StorageQuota(database, max_bytes)
     service = ConversationService(database, history, storage=storage, max_bytes=2**20)
@@ -160,7 +160,7 @@ async def test_no_copy_is_stored_of_a_conversation_that_was_deleted_meanwhile(
 
 async def test_a_copy_ends_with_the_run_where_it_was_made(database: Database, key: KeyRecord) -> None:
     conversation = await two_turns(database, key)
-    store, service = PostgresSessionStore(database), conversations_over(database)
+    store, service = TranscriptStore(database), conversations_over(database)
     for run in ("r3", "r4"):
         await a_turn(database, key, run)
     await store.add(conversation.transcript, [TranscriptEntry({"type": "mode", "uuid": "r3-0"}, "r3")])

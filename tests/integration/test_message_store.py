@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.conversations.message_store import MessageStore
 from app.conversations.neutral_transcript import api_messages
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.api_format.stream import DeltaMapper
 from app.executors.messages_api.message import MessageFold
@@ -44,14 +44,14 @@ def a_message(*blocks: Block, until: int | None = None) -> MessageFold:
 
 
 async def transcript_of(database: Database, plan: RunPlan, *messages: Message) -> RunTranscript:
-    transcript = RunTranscript(MessageStore(database), plan)
+    transcript = RunTranscript(TranscriptStore(database), plan)
     await transcript.load(messages)
     return transcript
 
 
 async def stored(database: Database, plan: RunPlan) -> list[dict[str, Any]]:
     assert plan.conversation is not None
-    return api_messages(await MessageStore(database).entries(plan.conversation.transcript))[0]
+    return api_messages(await TranscriptStore(database).entries(plan.conversation.transcript))[0]
 
 
 async def test_the_next_run_sends_what_the_one_before_sent_byte_for_byte(

@@ -10,7 +10,7 @@ import structlog
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
 from app.conversations.records import TranscriptEntry
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.claude_agent.auth import ModelAuth
 from app.executors.claude_agent.graph_keys import keeps_transcript
 from app.executors.claude_agent.launching.processors import available_processors
@@ -46,7 +46,7 @@ class CliLauncher:
     disk: Disk
     """Its directory holds one folder per process; must exist."""
     auth: ModelAuth
-    sessions: PostgresSessionStore
+    sessions: TranscriptStore
     new_client: Callable[[ClaudeAgentOptions], ClaudeSDKClient] = ClaudeSDKClient
     slots: StartSlots = field(default_factory=lambda: StartSlots(_most_starting()))
     _processes: dict[asyncio.Task[None], CliProcess] = field(init=False, default_factory=dict)
