@@ -39,8 +39,8 @@ from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.platform.clock.clock import Clock
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
+from app.platform.metrics.egress import EgressMetrics
 from app.platform.metrics.gateway import GatewayMetrics
-from app.platform.metrics.server import ServerMetrics
 from app.platform.server.disk import Disk
 from app.platform.settings import Settings
 from app.platform.ssrf_guard import AddressPolicy
@@ -83,7 +83,8 @@ async def open_agent(
     schemas: SchemaChecker,
     cli: Cli | None = None,
     clock: Clock | None = None,
-    metrics: ServerMetrics | None = None,
+    metrics: GatewayMetrics | None = None,
+    egress: EgressMetrics | None = None,
 ) -> AsyncIterator[Agent]:
     """Open the executors while the body runs."""
     cli, prompts = cli or Cli(bundled_cli()), PromptStore(database)
@@ -91,9 +92,7 @@ async def open_agent(
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(server_directory(settings.data_dir.absolute() / "runs"))
         auth = await stack.enter_async_context(
-            open_auth(
-                settings, cli, directory, clock=clock, metrics=None if metrics is None else metrics.gateway
-            )
+            open_auth(settings, cli, directory, clock=clock, metrics=metrics)
         )
         sandbox_probe = SandboxProbe(behind_gateway=auth.login is None)
         starter = CliStarter(
@@ -103,7 +102,6 @@ async def open_agent(
         )
         stack.push_async_callback(starter.aclose)
         addresses = AddressPolicy(allow_private=settings.egress_allow_private)
-        egress = None if metrics is None else metrics.egress
         executor = ClaudeAgentExecutor(
             auth=auth,
             metering=metering,

@@ -37,6 +37,9 @@ from app.platform.clock.clock import Clock
 from app.platform.clock.lease import Lease
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.metrics.egress import EgressMetrics
+from app.platform.metrics.gateway import GatewayMetrics
 from app.platform.metrics.server import ServerMetrics
 from app.platform.objects.service import Objects
 from app.platform.read_side import ReadSide
@@ -128,17 +131,8 @@ async def open_infrastructure(
             find_unpriced=reports.unpriced_of_month,
             lease=lease,
         )
-        agent = await stack.enter_async_context(
-            open_agent(
-                *(settings, metering, sessions),
-                database=database,
-                workspaces=workspaces,
-                schemas=schemas,
-                cli=cli,
-                clock=clock,
-                metrics=metrics,
-            )
-        )
+        parts = _AgentParts(metering, sessions, workspaces, schemas, clock, metrics.gateway, metrics.egress)
+        agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
     event_log, channel = await open_shared_log(settings, process_id, clock, stack=stack)
     reading = await stack.enter_async_context(open_read_side(settings, database))
     tasks = await _open_tasks(stack, *writing, *_upkeep(database, chain, clock), objects.sweep, reading.watch)
@@ -178,6 +172,37 @@ async def _require_usable(database: Database) -> None:
         log.info("database.pooled")
     if (newer := await database.require_usable()) is not None:
         log.warning("schema.newer", revision=newer)
+
+
+@dataclass(frozen=True, slots=True)
+class _AgentParts:
+    """What executors depend on."""
+
+    metering: BilledMetering
+    sessions: TranscriptStore
+    workspaces: Workspaces
+    schemas: SchemaChecker
+    clock: Clock
+    metrics: GatewayMetrics
+    egress: EgressMetrics
+
+
+async def _open_agent(
+    settings: Settings, database: Database, parts: _AgentParts, *, cli: Cli | None, stack: AsyncExitStack
+) -> Agent:
+    opened = open_agent(
+        settings,
+        parts.metering,
+        parts.sessions,
+        database=database,
+        workspaces=parts.workspaces,
+        schemas=parts.schemas,
+        cli=cli,
+        clock=parts.clock,
+        metrics=parts.metrics,
+        egress=parts.egress,
+    )
+    return await stack.enter_async_context(opened)
 
 
 async def _open_tasks(stack: AsyncExitStack, *works: Work) -> TaskGroup:
