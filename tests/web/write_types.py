@@ -1,7 +1,7 @@
 """Generates the TypeScript types of the API from the OpenAPI document.
 
-`python -m tests.web.write_types FILE` writes all types and the ids of messages, for the type checks of `app/web`; with `--client`
-those that the TypeScript client in `clients/typescript` uses.
+`python -m tests.web.write_types FILE` writes all types and the ids of messages, for the type checks of
+`app/web`; with `--client` those that the TypeScript client in `clients/typescript` uses.
 """
 
 import json
