@@ -176,6 +176,9 @@ more-files = and { $count } more
 note-compacted = Earlier messages were summarized for the model.
 note-budget = The budget of this run is used up. It waits until a person raises it.
 note-resumed = The server was lost. Another one resumes the run.
+warning-client_tools_ignored = The model is not offered these tools of the client:
+warning-tools_left_out = The model cannot use these tools, because of their descriptions or schemas:
+warning-attachments_left_out = The model does not get all attachments of the conversation: it takes no more, or refused one.
 announced-answer = Answer: { $text }
 more-characters = { $size } { $count ->
     [one] character
@@ -192,6 +195,9 @@ activity-answer = Waiting for your answer
 activity-tool = Using { $tool }
 activity-compacting = Summarizing earlier messages
 activity-thinking = Thinking
+activity-retrying = The model’s provider did not answer. It is asked again.
+activity-retrying-in = The model’s provider did not answer. Attempt { $attempt } begins in { $seconds } s.
+activity-waiting = Waiting for an answer or a message
 activity-working = Working
 activity-starting = Starting
 
