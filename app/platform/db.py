@@ -24,6 +24,7 @@ from app.platform.postgres.connecting import DIRECT, Connector
 from app.platform.postgres.errors import is_away
 from app.platform.postgres.notifications import Notifications
 from app.platform.postgres.passwords import PasswordNotAvailable, PasswordSource
+from app.platform.postgres.prepared import SelfCommitting
 from app.platform.schema.compatibility import SchemaOutdated, SchemaUnknown
 from app.platform.schema.repository import upgrade, usable_revision
 from app.platform.serialization.stored_json import dump_json, load_json
@@ -211,15 +212,18 @@ class Database:
     async def write(self) -> AsyncIterator[Transaction]:
         """A transaction of one statement, which commits itself: one round trip instead of three."""
         with self._watched(writes=True):
-            async with self.use.autocommitting(self._autocommit.connect()) as connection:
+            async with self._self_committing() as connection:
                 yield Transaction(connection)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Snapshot]:
         """A view for one statement. Without a transaction it takes one round trip instead of three."""
         with self._watched():
-            async with self.use.autocommitting(self._autocommit.connect()) as connection:
+            async with self._self_committing() as connection:
                 yield Snapshot(connection)
+
+    def _self_committing(self) -> SelfCommitting:
+        return SelfCommitting(self._autocommit, self.use.opening, self._connector.statement_name)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:

@@ -26,6 +26,7 @@ from app.billing.receipts.records import (
 from app.billing.receipts.tables import charge_receipts, measured_receipts
 from app.ids import AccountId
 from app.platform.db import Reader, Transaction
+from app.platform.postgres.prepared import Prepared
 from app.platform.postgres.statements import is_one_of
 from app.usage.records import SOURCE_SYSTEM, TokenUsage, parse_key
 
@@ -62,7 +63,7 @@ _VALUES = ", ".join(
 _CHANGED_BY_FENCE = {"basis": "'fenced'", "charged_credits": "0"}
 _FENCED = ", ".join(_CHANGED_BY_FENCE.get(column.name, column.name) for column in _INSERTED)
 
-_INSERT = text(
+_INSERT = Prepared(
     f"""
     WITH closed AS (
         -- Not only of those inserted: whatever stored the others, their messages are not in progress.
@@ -108,10 +109,9 @@ async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> In
     # Every transaction in the same order: otherwise two with the same receipts could wait for each other.
     receipts = sorted(receipts, key=attrgetter("source"))
     arrays = {column.name: _stored(column, receipts) for column in _INSERTED}
-    rows = (await tx.execute(_INSERT, arrays)).all()
-    return InsertedReceipts(
-        {row.id for row in rows if not row.is_fenced}, {row.id for row in rows if row.is_fenced}
-    )
+    rows = await _INSERT.fetch(tx, arrays)
+    fenced = {row["id"] for row in rows if row["is_fenced"]}
+    return InsertedReceipts({row["id"] for row in rows} - fenced, fenced)
 
 
 async def find_by_source(reader: Reader, keys: Collection[str]) -> list[Receipt]:
