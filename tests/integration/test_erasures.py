@@ -300,7 +300,7 @@ async def test_conversations_that_a_person_has_created_without_a_run_are_erased(
         opening = Opening(api_key_id=caller.api_key_id, metadata={"a": word})
         await create_conversation(services.conversations, caller, opening)
         settings = SessionSettings(graph_id=GRAPH, api_key_id=caller.api_key_id, metadata={"a": word})
-        await services.managed.create(caller, settings, title=word)
+        await services.managed.create(caller, settings, title=word, request_id="q0")
 
     job = await erased(world, "ann")
 
