@@ -182,7 +182,7 @@ def test_a_response_is_completed_when_the_run_ended_or_began_to_wait() -> None:
 @pytest.mark.parametrize("error", ["length", "refused", "aborted", "internal"])
 @pytest.mark.parametrize("is_whole", [False, True])
 def test_a_message_that_an_error_cuts_off_is_incomplete(error: ErrorCode, *, is_whole: bool) -> None:
-    before = [STARTED, ThinkingDelta(message_id="m", delta="Hm."), text("on")]
+    before: list[ClientEvent] = [STARTED, ThinkingDelta(message_id="m", delta="Hm."), text("on")]
     ended = entries_of(*before, *([CALL] if is_whole else []), RunError(error=error), DONE)
 
     found = [(item.type, getattr(item, "status", None)) for item in whole(ended).output]
