@@ -94,7 +94,7 @@ class Infrastructure:
 
     @property
     def objects(self) -> Objects:
-        return self.sessions.contents.objects
+        return self.sessions.objects
 
     def require_ready(self) -> None:
         """Raise `Overloaded` or `JournalUnavailable` while this process should start no run."""

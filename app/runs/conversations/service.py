@@ -148,7 +148,7 @@ class ConversationService:
                 turns = await turns_on_branch(reader, conversation, tree.path(conversation.session_id))
                 return await read_page(reader, conversation, history, turns=turns)
 
-        return await self.history.contents.completed(account_id, read)
+        return await self.history.sessions.completed(account_id, read)
 
     async def view(self, account_id: AccountId, state_key: str) -> ConversationView:
         """All messages of a conversation's current branch; raises `ConversationNotFound`."""
@@ -162,12 +162,12 @@ class ConversationService:
                     reader, self.history, conversation, tree=tree, path=path, contents=contents
                 )
 
-        return await self.history.contents.completed(account_id, read)
+        return await self.history.sessions.completed(account_id, read)
 
     async def view_before(self, run: RunKey, state_key: str) -> ConversationView | None:
         """All messages before those of a run; None if the conversation does not have it any more."""
         read = partial(read_view_before, self.database, self.history, run, state_key)
-        return await self.history.contents.completed(run.account_id, read)
+        return await self.history.sessions.completed(run.account_id, read)
 
     async def list_chats(
         self, caller: Principal, graph_id: str, page: PageRequest
