@@ -121,7 +121,7 @@ async def open_agent(
                 settings,
                 auth,
                 metering,
-                store=TranscriptStore(database, sessions.contents.objects),
+                store=sessions,
                 prompts=prompts,
                 servers=servers,
                 schemas=schemas,

@@ -96,7 +96,7 @@ class Infrastructure:
 
     @property
     def objects(self) -> Objects:
-        return self.sessions.contents.objects
+        return self.sessions.objects
 
     def require_ready(self) -> None:
         """Raise `Overloaded`, `JournalUnavailable` or `DiskNotWritable` while no run should start here."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from app.conversations.branching.records import PassedOn
 from app.conversations.cuts.answer_cuts import AnswerCuts
-from app.conversations.large_contents.service import LargeContents
 from app.conversations.messages import ConversationMessage
 from app.conversations.records import Conversation, StoredEntry
 from app.conversations.repository import entries_of_run, first_positions, page_of_entries, run_at
@@ -98,11 +97,6 @@ class ConversationHistory:
             previous_run=await run_at(reader, transcript, after) if after else None,
             first_positions=first,
         )
-
-    @property
-    def contents(self) -> LargeContents:
-        """What transcripts have outside the database."""
-        return self.sessions.contents
 
 
 def _runs(entries: Sequence[StoredEntry]) -> list[str | None]:

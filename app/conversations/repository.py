@@ -1,7 +1,6 @@
 """SQL for conversations and their transcripts."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +10,6 @@ from sqlalchemy.engine import RowMapping
 
 from app.conversations.records import (
     Conversation,
-    ConversationChange,
     NewTurn,
     StoredEntry,
     Transcript,
@@ -106,28 +104,9 @@ async def insert_conversation(tx: Transaction, conversation: Conversation) -> Co
     return None if row is None else _conversation(row)
 
 
-async def change_managed(
-    tx: Transaction, conversation: Conversation, managed: Mapping[str, Any], *, title: str | None
-) -> None:
-    """Replace what the runs of a session of Managed Agents have."""
+async def update_conversation(tx: Transaction, conversation: Conversation, **columns: Any) -> None:
     is_one = _is(conversation.account_id, conversation.state_key)
-    values = {"managed": managed, "title": title, "deployment_id": conversation.deployment_id}
-    await tx.execute(sa.update(sessions).where(is_one).values(values))
-
-
-async def change_opening(tx: Transaction, conversation: Conversation, opening: Mapping[str, Any]) -> None:
-    """Replace what a conversation was created with."""
-    is_one = _is(conversation.account_id, conversation.state_key)
-    await tx.execute(sa.update(sessions).where(is_one).values(opening=opening))
-
-
-async def change_conversation(
-    tx: Transaction, conversation: Conversation, change: ConversationChange
-) -> None:
-    changed = {name: value for name, value in asdict(change).items() if value is not None}
-    if changed:
-        is_one = _is(conversation.account_id, conversation.state_key)
-        await tx.execute(sa.update(sessions).where(is_one).values(changed))
+    await tx.execute(sa.update(sessions).where(is_one).values(columns))
 
 
 async def replace_title(
@@ -218,7 +197,7 @@ async def transcript_state(reader: Reader, transcript: Transcript) -> Transcript
         sa.func.count(),
         sa.func.coalesce(sa.func.sum(_entries.bytes), 0),
         sa.func.coalesce(sa.func.max(_entries.position), 0),
-    ).where(_in(transcript))
+    ).where(in_transcript(transcript))
     return TranscriptState(*map(int, (await reader.execute(statement)).one()))
 
 
@@ -234,7 +213,7 @@ async def page_of_entries(
             before.label("before"),
             next_.is_(None).label("is_last"),
         )
-        .where(_in(transcript), _entries.position > after)
+        .where(in_transcript(transcript), _entries.position > after)
         .order_by(_entries.position)
         .limit(limit)
         .subquery()
@@ -274,7 +253,7 @@ async def entries_of_run(
     reader: Reader, transcript: Transcript, run_id: RunId | None
 ) -> list[TranscriptEntry]:
     """The lines of one run, or those of none, in order."""
-    statement = sa.select(_entries.entry).where(_in(transcript), _entries.run_id == run_id)
+    statement = sa.select(_entries.entry).where(in_transcript(transcript), _entries.run_id == run_id)
     lines = (await reader.execute(statement.order_by(_entries.position))).scalars()
     return [TranscriptEntry(_line(line), run_id) for line in lines]
 
@@ -283,7 +262,7 @@ async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, i
     first = sa.func.min(_entries.position).label("first")
     statement = (
         sa.select(_entries.run_id, first)
-        .where(_in(transcript), _entries.run_id.is_not(None))
+        .where(in_transcript(transcript), _entries.run_id.is_not(None))
         .group_by(_entries.run_id)
         .order_by(first)
     )
@@ -292,7 +271,7 @@ async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, i
 
 async def run_at(reader: Reader, transcript: Transcript, position: int) -> str | None:
     """The run that wrote the line at a position."""
-    statement = sa.select(_entries.run_id).where(_in(transcript), _entries.position == position)
+    statement = sa.select(_entries.run_id).where(in_transcript(transcript), _entries.position == position)
     run_id: str | None = (await reader.execute(statement)).scalar_one_or_none()
     return run_id
 
@@ -304,7 +283,7 @@ async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
 
 def bytes_in(project_key: Any, session_id: Any, subpath: Any = "") -> sa.ScalarSelect[int]:
     """The same as an expression, whose parameters may be columns."""
-    of_transcript = _in(Transcript(project_key, session_id, subpath))
+    of_transcript = in_transcript(Transcript(project_key, session_id, subpath))
     return sa.select(sa.func.coalesce(sa.func.sum(SIZE), 0)).where(of_transcript).scalar_subquery()
 
 
@@ -333,7 +312,7 @@ def _is_session(conversation: Conversation) -> Any:
     return key & (sessions.c.session_id == conversation.session_id)
 
 
-def _in(transcript: Transcript) -> Any:
+def in_transcript(transcript: Transcript) -> sa.ColumnElement[bool]:
     return (
         (_entries.project_key == transcript.project_key)
         & (_entries.session_id == transcript.session_id)

@@ -169,28 +169,20 @@ async def location(request: Request) -> Callable[[str], str]:
 Location: TypeAlias = Annotated[Callable[[str], str], Depends(location)]
 
 
-async def approvals_page(request: Request, location: Location) -> str:
-    """The URL of the page where a person answers what waits, by the address that the client has used."""
-    return f"{str(request.base_url).removesuffix('/')}{location('/approvals')}"
-
-
-ApprovalsPage: TypeAlias = Annotated[str, Depends(approvals_page)]
-
-
-async def base_url(request: Request, location: Location) -> str:
+async def base_url(request: Request) -> str:
     """The URL of this server, by the address that the client has used."""
-    return f"{str(request.base_url).removesuffix('/')}{location('')}"
+    return f"{str(request.base_url).removesuffix('/')}{(await location(request))('')}"
 
 
 BaseUrl: TypeAlias = Annotated[str, Depends(base_url)]
 
 
-async def shared_page(request: Request, location: Location) -> str:
-    """The URL of the page that shows a shared conversation, by the address that the client has used."""
-    return f"{str(request.base_url).removesuffix('/')}{location('/shared')}"
+async def approvals_page(base_url: BaseUrl) -> str:
+    """The URL of the page where a person answers what waits."""
+    return f"{base_url}/approvals"
 
 
-SharedPageUrl: TypeAlias = Annotated[str, Depends(shared_page)]
+ApprovalsPage: TypeAlias = Annotated[str, Depends(approvals_page)]
 
 
 async def request_id(request: Request) -> str:

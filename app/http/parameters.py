@@ -85,11 +85,19 @@ def uuid_in_path(alias: str, missing: type[NotFound]) -> Any:
     return Depends(read)
 
 
-def valid_state_key(given: str) -> str:
-    """The key of a conversation from a path; raises `ConversationNotFound` for one that cannot be."""
-    if not re.fullmatch(STATE_KEY_PATTERN, given):
-        raise ConversationNotFound
-    return given
+def name_in_path(alias: str, pattern: str, missing: type[NotFound]) -> Any:
+    """The same of ids that clients choose: PostgreSQL would reject some malformed ones."""
+
+    async def read(given: Annotated[str, Path(alias=alias)]) -> str:
+        if not re.fullmatch(pattern, given):
+            raise missing
+        return given
+
+    return Depends(read)
+
+
+def state_key_in_path(alias: str) -> Any:
+    return name_in_path(alias, STATE_KEY_PATTERN, ConversationNotFound)
 
 
 async def _labels(

@@ -10,9 +10,10 @@ from sqlalchemy import text
 from app.auth.records import KeyRecord
 from app.billing.receipts.repository import sum_runs
 from app.conversations.branching.records import InPlaceOf
-from app.conversations.branching.repository import runs_with_messages, set_current_branch
+from app.conversations.branching.repository import runs_with_messages
 from app.conversations.history import ConversationHistory
 from app.conversations.records import Conversation, TranscriptEntry
+from app.conversations.repository import update_conversation
 from app.conversations.transcript_store import TranscriptStore
 from app.errors import Invalid
 from app.executors.port import RunContext
@@ -119,7 +120,7 @@ async def test_a_conversation_has_a_bounded_number_of_branches(database: Databas
 
     async def fork_the_first() -> UUID:
         async with database.transaction() as tx:
-            await set_current_branch(tx, conversation, conversation.session_id)
+            await update_conversation(tx, conversation, session_id=conversation.session_id)
         return await fork(database, key, max_bytes=2**20)
 
     first = await fork_the_first()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Final, Literal, TypeAlias
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Query
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
@@ -17,7 +17,7 @@ from app.http.managed_agents.errors import PATH
 from app.http.managed_agents.input import ChangedSession, NewSession, UserMessage, client_tools
 from app.http.managed_agents.routes import MOST, agent_of
 from app.http.managed_agents.schemas import AgentModel, DeletedSession, ManagedAgent, ManagedPage, Session
-from app.http.parameters import MomentParam, StorableText, valid_state_key
+from app.http.parameters import MomentParam, StorableText, state_key_in_path
 from app.platform.pagination import Cursor
 from app.requests.client_tools import ClientTool
 from app.requests.messages import ContentPart
@@ -33,11 +33,7 @@ router = APIRouter(
 )
 
 
-async def _session_id(session_id: Annotated[str, Path(alias="sessionId")]) -> str:
-    return valid_state_key(session_id)
-
-
-SessionId: TypeAlias = Annotated[str, Depends(_session_id)]
+SessionId: TypeAlias = Annotated[str, state_key_in_path("sessionId")]
 
 
 async def moments(

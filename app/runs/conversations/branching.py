@@ -9,7 +9,7 @@ from app.conversations.branching import repository
 from app.conversations.branching.records import After, Branch, InPlaceOf, Place
 from app.conversations.branching.tree import BranchTree
 from app.conversations.records import Conversation, Transcript
-from app.conversations.repository import first_positions
+from app.conversations.repository import first_positions, update_conversation
 from app.errors import Conflict, Invalid, NotFound
 from app.ids import AccountId, RunId
 from app.platform.db import Reader, Transaction
@@ -115,7 +115,7 @@ async def begin_branch(
     session_id, last = uuid4(), point.runs[-1] if point.runs else None
     await repository.insert_branch(tx, conversation, tree.first, session_id, after=last)
     await copy_transcript(tx, source, point.runs, to=session_id, storage=storage)
-    await repository.set_current_branch(tx, conversation, session_id)
+    await update_conversation(tx, conversation, session_id=session_id)
     return replace(conversation, session_id=session_id)
 
 

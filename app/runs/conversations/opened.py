@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from app.conversations.records import Conversation
 from app.conversations.repository import (
-    change_opening,
     find_conversation,
     insert_conversation,
     lock_conversation,
+    update_conversation,
 )
 from app.errors import Conflict, Invalid
 from app.requests.principal import Principal
@@ -80,7 +80,7 @@ async def change_opened(
         stored = _stored(after)
         if (more := _size(stored) - _size(conversation.opening)) > 0:
             await conversations.storage.require_room(tx, caller.account_id, more)
-        await change_opening(tx, conversation, stored)
+        await update_conversation(tx, conversation, opening=stored)
     return OpenedConversation(conversation, after)
 
 
@@ -89,7 +89,7 @@ async def drop_messages(conversations: ConversationService, caller: Principal, s
     async with conversations.database.transaction() as tx:
         conversation = await lock_conversation(tx, caller.account_id, state_key)
         if conversation is not None and conversation.turns:
-            await change_opening(tx, conversation, _stored(_opening_of(conversation)))
+            await update_conversation(tx, conversation, opening=_stored(_opening_of(conversation)))
 
 
 def is_created(state_key: str) -> bool:

@@ -2,14 +2,14 @@
 
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from uuid import UUID
 
 from app.conversations import repository
 from app.conversations.branching.placement import KnownMessages
 from app.conversations.branching.records import Place
-from app.conversations.branching.repository import runs_with_lines, set_current_branch
+from app.conversations.branching.repository import runs_with_lines
 from app.conversations.grants.records import PermissionGrant
 from app.conversations.grants.repository import delete_grant, find_grants
 from app.conversations.history import ConversationHistory
@@ -148,7 +148,7 @@ class ConversationService:
                 turns = await turns_on_branch(reader, conversation, tree.path(conversation.session_id))
                 return await read_page(reader, conversation, history, turns=turns)
 
-        return await self.history.contents.completed(account_id, read)
+        return await self.history.sessions.completed(account_id, read)
 
     async def view(self, account_id: AccountId, state_key: str) -> ConversationView:
         """All messages of a conversation's current branch; raises `ConversationNotFound`."""
@@ -162,12 +162,12 @@ class ConversationService:
                     reader, self.history, conversation, tree=tree, path=path, contents=contents
                 )
 
-        return await self.history.contents.completed(account_id, read)
+        return await self.history.sessions.completed(account_id, read)
 
     async def view_before(self, run: RunKey, state_key: str) -> ConversationView | None:
         """All messages before those of a run; None if the conversation does not have it any more."""
         read = partial(read_view_before, self.database, self.history, run, state_key)
-        return await self.history.contents.completed(run.account_id, read)
+        return await self.history.sessions.completed(run.account_id, read)
 
     async def list_chats(
         self, caller: Principal, graph_id: str, page: PageRequest
@@ -213,7 +213,8 @@ class ConversationService:
         async with self.database.transaction() as tx:
             conversation = await _require(repository.lock_conversation(tx, caller.account_id, state_key))
             await require_reading(tx, conversation, caller)
-            await repository.change_conversation(tx, conversation, change)
+            if changed := {name: value for name, value in asdict(change).items() if value is not None}:
+                await repository.update_conversation(tx, conversation, **changed)
             return await _require(repository.find_conversation(tx, caller.account_id, state_key))
 
     async def delete(self, caller: Principal, state_key: str) -> None:
@@ -340,7 +341,7 @@ class ConversationService:
             chosen = find_branch(tree, conversation, branch_id)
             if await unfinished_turns(tx, conversation):
                 raise ConversationBusy
-            await set_current_branch(tx, conversation, chosen.session_id)
+            await repository.update_conversation(tx, conversation, session_id=chosen.session_id)
             return summaries_of(tree, chosen)
 
     async def list_grants(self, account_id: AccountId, state_key: str) -> list[PermissionGrant]:

@@ -12,10 +12,10 @@ from uuid import UUID
 from app.billing.reports.service import BillingReports
 from app.conversations.records import Conversation
 from app.conversations.repository import (
-    change_managed,
     find_conversation,
     insert_conversation,
     lock_conversation,
+    update_conversation,
 )
 from app.errors import Conflict, PaymentRequired, Unavailable
 from app.events import UserMessageDelivered
@@ -169,7 +169,7 @@ class ManagedSessions:
             found = await lock_conversation(tx, caller.account_id, session_id)
             conversation, settings = await _readable(tx, caller, found)
             managed = changed(settings).stored()
-            await change_managed(tx, conversation, managed, title=title(conversation.title))
+            await update_conversation(tx, conversation, managed=managed, title=title(conversation.title))
 
     async def say(
         self,

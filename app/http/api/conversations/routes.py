@@ -21,7 +21,7 @@ from app.http.dependencies import (
     Writer,
 )
 from app.http.openapi.headers import ATTACHED, LOCATED
-from app.http.parameters import LabelParams, MomentParam, PageParams, StorableText, valid_state_key
+from app.http.parameters import LabelParams, MomentParam, PageParams, StorableText, state_key_in_path
 from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
 from app.platform.pagination import MAX_PAGE
@@ -37,11 +37,7 @@ MAX_LINES = 1000
 MAX_WORDS_CHARS = 200
 
 
-async def _valid_state_key(state_key: Annotated[str, Path(alias="stateKey")]) -> str:
-    return valid_state_key(state_key)
-
-
-StateKey: TypeAlias = Annotated[str, Depends(_valid_state_key)]
+StateKey: TypeAlias = Annotated[str, state_key_in_path("stateKey")]
 
 
 async def _chosen(

@@ -2,7 +2,7 @@
 
 from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import APIRouter, Path, Response
 from fastapi.responses import JSONResponse
 
 from app.http.admission.checks import CheckedRoute, small_body
@@ -13,7 +13,7 @@ from app.http.openai.errors import ERROR_RESPONSES, PATH
 from app.http.openai.responses.listing import HasImages, ItemPage, ItemParams, item_list
 from app.http.openai.responses.openapi import ITEMS
 from app.http.openai.responses.schemas import ResponseItem
-from app.http.parameters import valid_state_key
+from app.http.parameters import state_key_in_path
 from app.runs.conversations.opened import (
     ConversationBegun,
     change_opened,
@@ -27,11 +27,7 @@ router = APIRouter(
 )
 
 
-async def _conversation_id(conversation_id: Annotated[str, Path(alias="conversationId")]) -> str:
-    return valid_state_key(conversation_id)
-
-
-ConversationId: TypeAlias = Annotated[str, Depends(_conversation_id)]
+ConversationId: TypeAlias = Annotated[str, state_key_in_path("conversationId")]
 ItemId: TypeAlias = Annotated[str, Path(alias="itemId")]
 
 
