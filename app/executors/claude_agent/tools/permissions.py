@@ -54,8 +54,7 @@ class ToolPermissions:
             except ToolCallDenied as denied:
                 reason = str(denied)
         # The CLI calls no other hook for a denied call.
-        result = ToolResult(reason, {"error": "policy_denied"}, "policy_denied")
-        await self.report(name, args, call_id, result)
+        await self.report(name, args, call_id, ToolResult.failed(reason, "policy_denied"))
         return _deny(reason)
 
     async def report(self, name: str, args: Mapping[str, Any], call_id: str, result: ToolResult) -> None:
@@ -98,20 +97,12 @@ class ToolPermissions:
 
 
 def _deny(reason: str) -> SyncHookJSONOutput:
-    return {
-        "hookSpecificOutput": {
-            "hookEventName": "PreToolUse",
-            "permissionDecision": "deny",
-            "permissionDecisionReason": reason,
-        }
-    }
+    return _output(permissionDecision="deny", permissionDecisionReason=reason)
 
 
 def _allow(tool_input: dict[str, Any]) -> SyncHookJSONOutput:
-    return {
-        "hookSpecificOutput": {
-            "hookEventName": "PreToolUse",
-            "permissionDecision": "allow",
-            "updatedInput": tool_input,
-        }
-    }
+    return _output(permissionDecision="allow", updatedInput=tool_input)
+
+
+def _output(**decided: Any) -> SyncHookJSONOutput:
+    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **decided}}
