@@ -97,12 +97,20 @@ class ToolPermissions:
 
 
 def _deny(reason: str) -> SyncHookJSONOutput:
-    return _output(permissionDecision="deny", permissionDecisionReason=reason)
+    return {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        }
+    }
 
 
 def _allow(tool_input: dict[str, Any]) -> SyncHookJSONOutput:
-    return _output(permissionDecision="allow", updatedInput=tool_input)
-
-
-def _output(**decided: Any) -> SyncHookJSONOutput:
-    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **decided}}
+    return {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "allow",
+            "updatedInput": tool_input,
+        }
+    }
