@@ -7,7 +7,6 @@ from app.conversations.cuts.answer_cuts import without_cut
 from app.conversations.large_contents.service import LargeContents
 from app.conversations.neutral_transcript import copied_line
 from app.conversations.records import Conversation, EntryGone, Transcript, TranscriptCopy, TranscriptEntry
-from app.conversations.repository import load_entries
 from app.platform.db import Database
 from app.platform.objects.service import INSIDE, Objects
 
@@ -24,9 +23,8 @@ class MessageStore:
 
     async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
         """Every line together with the run that wrote it, without what is cut from answers."""
-        async with self._database.snapshot() as reader:
-            entries = await load_entries(reader, transcript)
-        return without_cut(await self._contents.whole(transcript, entries))
+        entries, _ = await self._contents.read(self._database, transcript)
+        return without_cut(entries)
 
     async def fork(self, conversation: Conversation, up_to_entry: str) -> TranscriptCopy:
         """Copy a transcript up to a line, without storing the copy. Raises `EntryGone`."""

@@ -25,11 +25,7 @@ from app.conversations.records import (
     TranscriptEntry,
     TranscriptState,
 )
-from app.conversations.repository import (
-    load_entries,
-    sessions_of,
-    transcript_state,
-)
+from app.conversations.repository import sessions_of, transcript_state
 from app.ids import RunKey
 from app.platform.db import Database
 from app.platform.objects.service import INSIDE, Objects
@@ -51,10 +47,8 @@ class PostgresSessionStore:
 
     async def read(self, transcript: Transcript) -> tuple[Sequence[TranscriptEntry], TranscriptState]:
         """Every entry, without what is cut from answers; and the state of the transcript."""
-        async with self._database.snapshot() as reader:
-            state = await transcript_state(reader, transcript)
-            entries = await load_entries(reader, transcript) if state.lines else []
-        return without_cut(await self.contents.whole(transcript, entries)), state
+        entries, state = await self.contents.read(self._database, transcript)
+        return without_cut(entries), state
 
     async def state(self, transcript: Transcript) -> TranscriptState:
         async with self._database.read() as reader:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from app.conversations.lines.repository import append_entries, lock_transcript
 from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
+from app.conversations.repository import load_entries
 from app.ids import AccountId
 from app.platform.db import Database, Transaction
 from app.platform.objects.documents import ContentsMissing, extracted
@@ -53,14 +54,18 @@ class LargeContents:
             added = added.plus(await append_entries(tx, transcript, some))
         return added
 
-    async def whole(
-        self, transcript: Transcript, entries: Sequence[TranscriptEntry]
-    ) -> Sequence[TranscriptEntry]:
-        """The entries that were stored; raises `ContentsUnavailable`, `ContentLost`."""
+    async def read(
+        self, database: Database, transcript: Transcript
+    ) -> tuple[Sequence[TranscriptEntry], TranscriptState]:
+        """All entries, and the state of the transcript; raises `ContentsUnavailable`, `ContentLost`."""
+        stored = await load_entries(database, transcript)
+        last = stored[-1].position if stored else 0
+        state = TranscriptState(len(stored), sum(each.bytes for each in stored), last)
+        entries = [each.entry for each in stored]
         if not (hashes := _hashes_of(entries)):
-            return entries
+            return entries, state
         contents = await self.objects.read(_account(transcript), hashes)
-        return await asyncio.to_thread(lambda: [entry.whole(contents) for entry in entries])
+        return await asyncio.to_thread(lambda: [entry.whole(contents) for entry in entries]), state
 
     async def completed(
         self, account_id: AccountId, read: Callable[[dict[str, bytes]], Awaitable[Result]]
