@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -343,7 +343,7 @@ def _conversation(row: RowMapping) -> Conversation:
 def _page() -> sa.Executable:
     before = sa.func.sum(SIZE).over(order_by=_entries.position) - SIZE
     next_ = sa.func.lead(_entries.position).over(order_by=_entries.position)
-    transcript = Transcript(*(sa.bindparam(name) for name in Transcript._fields))
+    transcript: Any = Transcript(*(cast("Any", sa.bindparam(name)) for name in Transcript._fields))
     sized = (
         sa.select(
             *(_entries.position, _entries.entry, _entries.objects, _entries.run_id, _entries.bytes),
