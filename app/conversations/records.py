@@ -147,6 +147,7 @@ class StoredEntry(NamedTuple):
 
     position: int
     entry: TranscriptEntry
+    bytes: int
     is_last: bool
     """Whether the transcript had no further line when this one was read."""
 

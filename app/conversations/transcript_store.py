@@ -58,16 +58,14 @@ class TranscriptStore:
 
         Raises `ContentsUnavailable`, `ContentLost`.
         """
-        async with self.database.snapshot() as reader:
-            entries = await load_entries(reader, transcript)
-        return without_cut(await self._whole(transcript, entries))
+        return (await self.read(transcript))[0]
 
     async def read(self, transcript: Transcript) -> tuple[Sequence[TranscriptEntry], TranscriptState]:
         """The same, and the state of the transcript."""
-        async with self.database.snapshot() as reader:
-            state = await transcript_state(reader, transcript)
-            entries = await load_entries(reader, transcript) if state.lines else []
-        return without_cut(await self._whole(transcript, entries)), state
+        stored = await load_entries(self.database, transcript)
+        last = stored[-1].position if stored else 0
+        state = TranscriptState(len(stored), sum(each.bytes for each in stored), last)
+        return without_cut(await self._whole(transcript, [each.entry for each in stored])), state
 
     async def state(self, transcript: Transcript) -> TranscriptState:
         async with self.database.read() as reader:

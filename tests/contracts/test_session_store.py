@@ -15,6 +15,7 @@ from app.conversations.sdk_store import CliSessionStore
 from app.conversations.transcript_store import TranscriptStore
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Database
+from tests.integration.statements import noted
 
 KEY: SessionKey = {"project_key": "proj", "session_id": "sess"}
 
@@ -131,6 +132,23 @@ async def test_the_state_of_a_transcript_changes_with_every_line(store: Transcri
     assert (first.lines, second.lines) == (1, 2)
     assert await store.state(transcript) == first.plus(again).plus(second)
     assert await store.state(transcript) != first
+
+
+@pytest.mark.parametrize(("lines", "statements"), [(0, 1), (3, 1), (1001, 3)])
+async def test_a_transcript_is_read_with_its_state(
+    store: TranscriptStore, database: Database, lines: int, statements: int
+) -> None:
+    transcript, other = Transcript(str(uuid4()), "sess"), Transcript(str(uuid4()), "sess")
+    new = [TranscriptEntry({"uuid": str(number), "n": number}, "r1") for number in range(lines)]
+    for each in (transcript, other):
+        await store.add(each, new)
+
+    with noted(database) as found:
+        entries, state = await store.read(transcript)
+
+    assert [entry.line for entry in entries] == [entry.line for entry in new]
+    assert state == await store.state(transcript)
+    assert len(found) == statements
 
 
 def an_entry(uuid: str, number: int, **fields: Any) -> SessionStoreEntry:
