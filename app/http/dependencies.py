@@ -217,7 +217,7 @@ async def idempotency_key(
         str | None,
         Header(
             alias="Idempotency-Key",
-            description="Requests with the same key take effect once; replaces `runId`.",
+            description="Requests with the same key take effect once.",
             json_schema_extra={"pattern": "^[!-~]([ -~]{0,253}[!-~])?$"},
         ),
     ] = None,

@@ -79,7 +79,8 @@ class RunService:
         `ConversationFull`, `HistoryConflict`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`,
         `SandboxUnavailable`, `StorageFull`, `RunDeleted`, `MessagesNotStored`.
         """
-        given_id = _given_id(caller, request, posting.get("idempotency_key"))
+        # None: a run that cannot exist yet.
+        given_id = RunId(request.run_id) if request.run_id else id_of_key(caller, posting)
         run = RunKey(caller.account_id, given_id or RunId(str(new_uuid())))
         note(run_id=run.run_id)
         origin = origin or origin_of(request)
@@ -108,10 +109,10 @@ class RunService:
 
         Raises `ScopeMissing`, `RunIdTaken`, `RunDeleted`.
         """
-        key, fingerprint = posting.get("idempotency_key"), posting.get("fingerprint")
-        if key is None or fingerprint is None:
+        run_id, fingerprint = id_of_key(caller, posting), posting.get("fingerprint")
+        if run_id is None or fingerprint is None:
             return None
-        existing = await self._find(RunKey(caller.account_id, run_of_key(caller, key)))
+        existing = await self._find(RunKey(caller.account_id, run_id))
         return None if existing is None else joined(caller, existing, fingerprint)
 
     async def get(self, run: RunKey) -> RunRecord:
@@ -241,13 +242,10 @@ class RunService:
 OnStart: TypeAlias = Callable[[RunService, PostedRun, RunRecord], None]
 
 
-def _given_id(caller: Principal, request: GraphRunRequest, idempotency_key: str | None) -> RunId | None:
-    """The id that the client decides; None for a run that cannot exist yet."""
-    if request.run_id is not None:
-        return RunId(request.run_id)
-    if idempotency_key is not None:
-        return run_of_key(caller, idempotency_key)
-    return None
+def id_of_key(caller: Principal, posting: Posting) -> RunId | None:
+    """The id that the request's `Idempotency-Key` decides."""
+    key = posting.get("idempotency_key")
+    return None if key is None else run_of_key(caller, key)
 
 
 def run_of_key(caller: Principal, idempotency_key: str) -> RunId:

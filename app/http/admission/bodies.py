@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from fastapi import Request
@@ -17,7 +16,6 @@ from app.http.admission.strict_json import read_json
 from app.platform.concurrency.offload import Offload
 from app.platform.concurrency.time_slice import TimeSlice
 from app.platform.server.memory import MemoryCeiling
-from app.runs.requests.posted import fingerprint_of
 
 _GRACE_S: Final = 10.0
 _MIN_BYTES_PER_S: Final = 16_384
@@ -76,10 +74,6 @@ class BodyReader:
     async def parse(self, body: bytes, convert: Callable[[Any], _T]) -> _T:
         """Parse JSON and convert it off the event loop; raises `Invalid`, or `HTTPException` if malformed."""
         return await self.offload.run(lambda: convert(_parse_json(body)), size=len(body))
-
-    async def fingerprint(self, key: str, path: str, body: bytes) -> bytes:
-        """What says whether two requests are the same."""
-        return await self.offload.run(partial(fingerprint_of, key, path, body), size=len(body))
 
     def _reserve(self, reservation: BodyReservation, size: int, *, limit: int) -> None:
         if size > limit:

@@ -24,6 +24,7 @@ from app.http.admission.request_origin import SAFE_METHODS
 from app.http.field_errors import MAX_NAME_CHARS
 from app.http.problems import ERRORS, Problem
 from app.requests.principal import Scope
+from app.runs.requests.posted import fingerprint_of
 
 SMALL_BODY_BYTES: Final = 262_144
 TEXT_BODY_BYTES: Final = 4_194_304
@@ -167,8 +168,11 @@ class CheckedRoute(APIRoute):
             try:
                 async with bodies.open(request, account, max_bytes=max_bytes, scan_json=is_json) as body:
                     if (key := request.headers.get("idempotency-key")) is not None:
-                        path = request.scope["path"]
-                        request.scope["state"][FINGERPRINT] = await bodies.fingerprint(key, path, body)
+                        compute = partial(fingerprint_of, key, request.scope["path"], body)
+                        request.scope["state"][FINGERPRINT] = await bodies.offload.run(
+                            compute, size=len(body)
+                        )
+                        del compute
                     if not body or self.body_field is None:
                         unread = b"" if body_limit is None else body
                         return await handle(_ParsedRequest(request, unread, None))

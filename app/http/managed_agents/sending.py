@@ -11,6 +11,7 @@ from app.errors import Invalid
 from app.events import ClientEvent, ClientToolCall, PermissionRequest, QuestionAsked, ToolCallStart
 from app.http.managed_agents import ids
 from app.http.managed_agents.input import (
+    MOST_EVENTS,
     CustomToolResult,
     PostedEvent,
     ToolConfirmation,
@@ -24,6 +25,7 @@ from app.requests.principal import Principal
 from app.runs.commands.records import AnswerQuestion, Command, Decide, SubmitToolResult
 from app.runs.managed.records import ManagedSession
 from app.runs.requests.posted import Posting, part_of
+from app.runs.service import id_of_key
 from app.streams.port import LogEntry
 
 _Apply: TypeAlias = Callable[[], Awaitable[str]]
@@ -42,8 +44,8 @@ async def send_events(
     """Apply the events in order; nothing is applied if one of them is not valid.
 
     Of a request that is repeated with its `Idempotency-Key`, messages take effect once, and so do the
-    interruptions before them.
-    Raises `Invalid` naming the field, `ScopeMissing`, and what messages and commands raise.
+    interruptions before them. Raises `Invalid` naming the field, `ScopeMissing`, and what messages and
+    commands raise.
     """
     sender = _Sender(services, caller, session, posting)
     said = [index for index, event in enumerate(events) if await sender.has_said(index, event)]
@@ -102,7 +104,9 @@ class _Sender:
         """Stop the turn; not the one that a message after it has begun."""
         session = await self._services.managed.get(self._caller, self._session.id)
         active = await self._services.managed.active_run(self._caller, session)
-        if active is None or is_repeated:
+        # Those of this request, which perhaps is posted twice at once.
+        begun = {id_of_key(self._caller, part_of(self._posting, place)) for place in range(MOST_EVENTS)}
+        if active is None or is_repeated or active.key.run_id in begun:
             return ids.interrupt_id(session.id)
         await self._services.commands.stop(active.key, "interrupt")
         return ids.interrupt_id(active.key.run_id)

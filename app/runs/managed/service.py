@@ -37,7 +37,7 @@ from app.runs.managed.repository import chosen_sessions, turns_in
 from app.runs.managed.turns import NewTurns
 from app.runs.records import UNFINISHED, RunRecord
 from app.runs.requests.posted import BegunSession, MessageOrigin, Posting
-from app.runs.service import RunService, run_of_key
+from app.runs.service import RunService, id_of_key, run_of_key
 
 _SMALLEST_USD: Final = Decimal("1e-10")
 _TRIES: Final = 16
@@ -195,6 +195,9 @@ class ManagedSessions:
                 with suppress(ConversationBusy):
                     return await self._start(caller, session, content, posting)
                 continue
+            if active.key.run_id == id_of_key(caller, posting):
+                # The same request, posted twice at once.
+                return SaidMessage(active.key.run_id)
             command = Send(message_id=message_id, content=content, priority="next")
             try:
                 await self.commands.submit(active.key, command)

@@ -19,7 +19,7 @@ from app.runs.conversations.service import (
 )
 from app.runs.records import RunRecord
 from app.runs.requests.posted import Posting, RunIdTaken, has_same_key, joined
-from app.runs.service import run_of_key
+from app.runs.service import id_of_key
 from app.runs.stateless.records import GivenAnswer, LastAnswer
 from app.runs.stateless.repository import given_answer, given_answers
 
@@ -80,6 +80,9 @@ class StatelessChats:
             message_in = _after(found.run_id, answer.place, message_in)
             if found.is_last and (record := await self._continue(caller, found, message_in, **posting)):
                 return record
+            # Perhaps it is followed by the run of this very request, posted twice at once.
+            if (again := await self.chats.runs.posted_before(caller, **posting)) is not None:
+                return again
         state_key = f"{opening}.{new_uuid().hex}"
         # A copy is a fork, which only keys that may read can continue.
         if found is not None and caller.reads_all:
@@ -105,6 +108,8 @@ class StatelessChats:
             found = await given_answer(reader, previous)
         if found.is_last and (record := await self._continue(caller, found, message_in, **posting)):
             return record
+        if (again := await self.chats.runs.posted_before(caller, **posting)) is not None:
+            return again
         state_key = found.state_key
         if caller.reads_all:
             await self._fork(caller, found, state_key := f"copy-{new_uuid().hex}")
@@ -113,7 +118,7 @@ class StatelessChats:
     async def start_new(
         self, caller: Principal, message: ChatMessage, **posting: Unpack[Posting]
     ) -> RunRecord:
-        run_id = _id_of(caller, posting) or str(new_uuid())
+        run_id = id_of_key(caller, posting) or str(new_uuid())
         record, _ = await self.chats.start_as(caller, message, run_id, **posting)
         return record
 
@@ -145,7 +150,7 @@ class StatelessChats:
         **posting: Unpack[Posting],
     ) -> RunRecord | None:
         """The run that follows a conversation's last one; None if another request was first."""
-        run_id = _id_of(caller, posting) or str(uuid5(_NEXT, f"{caller.account_id}/{found.run_id}"))
+        run_id = id_of_key(caller, posting) or str(uuid5(_NEXT, f"{caller.account_id}/{found.run_id}"))
         return await self._start_once(caller, message_in(found.state_key), run_id, **posting)
 
     async def _start_once(
@@ -172,12 +177,6 @@ def _after(
         return replace(message, posted=posted)
 
     return make
-
-
-def _id_of(caller: Principal, posting: Posting) -> str | None:
-    """The id that the request's `Idempotency-Key` decides."""
-    key = posting.get("idempotency_key")
-    return None if key is None else run_of_key(caller, key)
 
 
 def first_run(account_id: AccountId, state_key: str) -> RunId:

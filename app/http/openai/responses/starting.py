@@ -73,6 +73,9 @@ async def _start_in(
         if (record := await chats.start_first(caller, first, **posting)) is not None:
             await drop_messages(conversations, caller, state_key)
             return record
+    # Perhaps it has begun with the run of this very request, posted twice at once.
+    if (again := await chats.posted_before(caller, state_key, **posting)) is not None:
+        return again
     return await chats.start_new(caller, body.next_message(state_key, after=None, **known), **posting)
 
 
