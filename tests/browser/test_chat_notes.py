@@ -54,7 +54,7 @@ async def test_a_call_that_is_made_again_is_said(site: Site) -> None:
     site.model.script = in_turn(HttpError(529, "overloaded_error", headers={"retry-after": "600"}))
     async with site.visit(await site.key()) as page:
         await send(page, "Hello?", graph=ASSISTANT)
-        said = re.compile(r"provider did not answer\. Attempt 1 begins in [0-9]+ s\.")
+        said = re.compile(r"provider did not answer\. Retry 1 begins in [0-9]+ s\.")
         await expect(page.get_by_role("status").filter(has_text=said)).to_be_visible()
         await page.get_by_role("button", name="Stop").click()
         await ended(page)
