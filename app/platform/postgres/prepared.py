@@ -84,10 +84,18 @@ class SelfCommitting(AsyncConnection):
 
     async def execute(self, *arguments: Any, **options: Any) -> Any:
         """See SQLAlchemy."""
+        await self._open()
+        return await super().execute(*arguments, **options)
+
+    async def exec_driver_sql(self, *arguments: Any, **options: Any) -> Any:
+        """See SQLAlchemy."""
+        await self._open()
+        return await super().exec_driver_sql(*arguments, **options)
+
+    async def _open(self) -> None:
         if self.sync_connection is None:
             with self._waiting():
                 await self.start()
-        return await super().execute(*arguments, **options)
 
     async def fetch(self, statement: Prepared, values: Mapping[str, Any]) -> Sequence[Row]:
         """Execute a statement; raises what SQLAlchemy would."""
