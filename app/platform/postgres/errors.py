@@ -45,7 +45,7 @@ def is_away(error: StatementError) -> bool:
 
 
 def is_refused(error: StatementError) -> bool:
-    """Whether the server answers, and refuses a statement that has to work."""
+    """Whether the server refuses a statement that has to work."""
     return sqlstate_of(error).startswith(_REFUSED_STATES) and not is_away(error)
 
 
