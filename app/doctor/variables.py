@@ -59,7 +59,6 @@ def _ignored(names: Collection[str]) -> Iterator[str]:
 
 
 def _quoted(environ: Mapping[str, str]) -> Iterator[str]:
-    """Keys and passwords: of all other settings a value in quotes is refused."""
     for name in sorted(name for name, value in environ.items() if name.upper() in KNOWN and is_quoted(value)):
         yield f"{name}: {QUOTED}; remove them unless they are meant"
 

@@ -263,7 +263,7 @@ class RunControl:
 
 
 def _not_delivered(messages: Sequence[SentMessage]) -> RunWarning:
-    text = "The run ends, and its agent has not got these messages. Send them again with the next run."
+    text = "The agent has not got these messages; send them with the next run."
     return RunWarning(
         code="messages_not_delivered", message=text, names=[each.message_id for each in messages]
     )

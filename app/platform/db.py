@@ -96,7 +96,6 @@ class DatabaseUnavailable(Unavailable):
     reason = ""
     """What the database answered, without any values; for the log."""
     is_refused = False
-    """Whether it answers, and refuses what has to work."""
 
     @classmethod
     def because(cls, reason: str, *, is_away: bool = False, is_refused: bool = False) -> Self:

@@ -300,12 +300,10 @@ def _require_text(variables: Mapping[str, Any]) -> None:
 
 
 def is_quoted(value: object) -> bool:
-    """Whether quotes are a part of a value, as where a file of `docker --env-file` has some."""
     return isinstance(value, str) and len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
 
 
 def _require_unquoted(variables: Mapping[str, Any]) -> None:
-    """Raise `SettingsError` for values in quotes, except where they may be meant."""
     quoted = [name for name in sorted(_NEVER_QUOTED & variables.keys()) if is_quoted(variables[name])]
     if quoted:
         lines = [f"  {name}: {QUOTED}; remove them" for name in quoted]

@@ -150,12 +150,10 @@ class Principal:
 
     @property
     def labels(self) -> KeyLabels | None:
-        """Those of what it starts, unless that names others."""
         return self.terms.labels or (None if self.person is None else KeyLabels.of(end_user=self.person))
 
     @property
     def own_end_user(self) -> str | None:
-        """For whom it creates what has no labels of its own."""
         return None if self.labels is None else self.labels.end_user
 
     def may(self, scope: Scope) -> bool:

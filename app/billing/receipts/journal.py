@@ -187,10 +187,8 @@ class Journal:
             self._write()
 
     def renew(self) -> None:
-        """Begin a new segment: what was recorded before is deleted as soon as it is acknowledged.
-
-        If no file can be created, the current one is kept until it is full.
-        """
+        """Begin a new segment: what was recorded before is deleted as soon as it is acknowledged."""
+        # If none can be created, the current one is kept until it is full.
         if self._segments[-1].size and not self._unwritten:
             with suppress(OSError):
                 self._rotate()
@@ -290,7 +288,7 @@ class Journal:
         self._drop_acknowledged()
 
     def _take_written(self) -> list[int]:
-        # First what may fail: what was taken before would stay unsynced.
+        # First what may fail.
         current = os.dup(self._descriptor)
         return [*self._take_unsynced(), current]
 

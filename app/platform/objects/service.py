@@ -24,7 +24,6 @@ _AT_ONCE: Final = 8
 _SWEEP_INTERVAL_S: Final = 30.0
 _SWEPT_AT_ONCE: Final = 10
 _TAKEN_AT_ONCE: Final = 1_000
-"""One statement locks so many rows; a sweep that finds much to delete takes as many with each step."""
 _LOOKED_AT: Final = 3
 """So many contents are not all lost, one by one."""
 

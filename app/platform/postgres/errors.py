@@ -21,7 +21,7 @@ READ_ONLY = "25006"
 """In a transaction that may write: the server is a standby, or its disk is full."""
 
 _REFUSED_STATES = (READ_ONLY, "42501", "53", "58")
-"""Those that stay until an operator acts: a full disk, no memory, revoked privileges, input and output."""
+"""Those that stay until an operator acts."""
 
 _POOLER_REFUSES = "08P01"
 
@@ -45,7 +45,7 @@ def is_away(error: StatementError) -> bool:
 
 
 def is_refused(error: StatementError) -> bool:
-    """Whether the server answers, and refuses a statement that has to work."""
+    """Whether the server refuses a statement that has to work."""
     return sqlstate_of(error).startswith(_REFUSED_STATES) and not is_away(error)
 
 

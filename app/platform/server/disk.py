@@ -3,26 +3,14 @@
 import asyncio
 import logging
 import tempfile
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from app.errors import Unavailable
 from app.platform.background import forever
 from app.platform.logs.dependency import DependencyLog
 
-CHECK_EVERY_S = 5.0
-
+_EVERY_S = 5.0
 _WRITTEN_BYTES = 64 * 1024
-"""A small file may be stored in a directory that has no space for another one."""
-
-_disk_log = partial(
-    DependencyLog,
-    unavailable="disk.write_failed",
-    available="disk.writable",
-    level=logging.CRITICAL,
-    each_reason=True,
-)
 
 
 class DiskNotWritable(Unavailable):
@@ -32,18 +20,18 @@ class DiskNotWritable(Unavailable):
 
 
 def write_new_file(directory: Path) -> None:
-    """Create a file in a directory, which is removed at once; raises `OSError`."""
+    """Create a file, which is removed at once; raises `OSError`."""
     with tempfile.TemporaryFile(dir=directory) as file:
         file.write(bytes(_WRITTEN_BYTES))
         file.flush()
 
 
-@dataclass(slots=True)
 class Disk:
-    """What is known of a directory on this host's disk, by checks at intervals and after a failure."""
+    """What is known of a directory by checks at intervals and after a failure."""
 
-    directory: Path
-    _log: DependencyLog = field(default_factory=_disk_log, init=False)
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._log = DependencyLog("disk.write_failed", "disk.writable", logging.CRITICAL, each_reason=True)
 
     @property
     def is_writable(self) -> bool:
@@ -51,7 +39,7 @@ class Disk:
 
     def require_writable(self) -> None:
         """Raise `DiskNotWritable` if the last check failed."""
-        if not self.is_writable:
+        if self._log:
             raise DiskNotWritable
 
     async def check(self) -> None:
@@ -64,4 +52,4 @@ class Disk:
 
     async def watch(self) -> None:
         """Check until cancelled."""
-        await forever(self.check, CHECK_EVERY_S, name="disk.check")
+        await forever(self.check, _EVERY_S, name="disk.check")

@@ -16,7 +16,7 @@ def quick_imports() -> Iterator[None]:
     What imports create stays, and scanning it takes a fifth of the time to start a server; later collections
     do not scan it either. A process uses few of its 1100 models, most of which are those of libraries.
     """
-    # FastAPI makes an adapter of such a model without this warning, and it comes when the model is built.
+    # FastAPI ignores it where it uses a model, which is built later.
     warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
     # Models inherit it from their base.
     BaseModel.model_config["defer_build"] = True

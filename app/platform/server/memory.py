@@ -99,7 +99,7 @@ def _resident_bytes() -> Callable[[], int]:
 
     def measure() -> int:
         nonlocal measured
-        # It reads a file. While the process can open none, what was measured last counts.
+        # While it can open no file, what was measured last counts.
         with suppress(OSError):
             measured = process.memory_info().rss
         return measured

@@ -37,7 +37,7 @@ class SessionSettings(WireModel):
     api_key_id: ApiKeyId
     """The key that has created it."""
     end_user: str | None = None
-    """Who has, of a session that was created without a run; else the run says so."""
+    """Of one that was created without a run."""
     model: str | None = None
     """None: the graph's."""
     tools: tuple[ClientTool, ...] = ()

@@ -67,7 +67,7 @@ class SandboxProbe:
         try:
             return await _problem()
         except OSError as error:
-            return f"files for the probe, or /bin/sh: {error.strerror}"
+            return f"its files, or /bin/sh: {error.strerror}"
 
 
 def limits_in_force() -> str:
