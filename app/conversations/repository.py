@@ -219,7 +219,8 @@ async def load_entries(database: Database, transcript: Transcript) -> list[Store
         return entries
     async with database.snapshot() as reader:
         entries = await page_of_entries(reader, transcript, after=0, **limits)
-        while not entries[-1].is_last:
+        # Nothing is left if the conversation was deleted meanwhile.
+        while entries and not entries[-1].is_last:
             entries += await page_of_entries(reader, transcript, after=entries[-1].position, **limits)
     return entries
 

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 from uuid import uuid4
 
+import asyncpg
 import pytest
 import pytest_asyncio
 from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry
 from claude_agent_sdk.testing import run_session_store_conformance
+from sqlalchemy import event
 
 from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
 from app.conversations.sdk_store import CliSessionStore
@@ -149,6 +152,29 @@ async def test_a_transcript_is_read_with_its_state(
     assert [entry.line for entry in entries] == [entry.line for entry in new]
     assert state == await store.state(transcript)
     assert len(found) == statements
+
+
+async def test_a_long_transcript_is_deleted_while_it_is_read(
+    store: TranscriptStore, database: Database, database_url: str
+) -> None:
+    transcript = Transcript(str(uuid4()), "sess")
+    await store.add(transcript, [TranscriptEntry({"n": number}, "r1") for number in range(1001)])
+
+    async def delete() -> None:
+        connection = await asyncpg.connect(database_url)
+        await connection.execute("DELETE FROM session_entries")
+        await connection.close()
+
+    def delete_after_first(*_: object) -> None:
+        if len(found) == 2:
+            with ThreadPoolExecutor() as threads:
+                threads.submit(asyncio.run, delete()).result()
+
+    with noted(database) as found:
+        event.listen(database._engine.sync_engine, "before_cursor_execute", delete_after_first)
+        entries, state = await store.read(transcript)
+
+    assert (len(found), entries, state) == (2, [], TranscriptState())
 
 
 def an_entry(uuid: str, number: int, **fields: Any) -> SessionStoreEntry:
