@@ -25,7 +25,7 @@ _LINES_PER_STATEMENT: Final = 128
 """The event loop stands still while the values of a statement are encoded."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TranscriptStore:
     """Stores lines as the SDK or the Messages API writes them."""
 

@@ -70,7 +70,7 @@ def _left_out(given: object) -> None:
 
 _NOTHING: Final[Sequence[dict[str, Any]]] = [
     *({"type": "null"}, {"type": "boolean", "const": False}, {"type": "integer", "const": 0}),
-    {"type": "array", "maxItems": 0},
+    {"type": "array", "items": {}, "maxItems": 0},
 ]
 NotServed: TypeAlias = Annotated[None, BeforeValidator(_left_out), WithJsonSchema({"anyOf": _NOTHING})]
 """A parameter that may only have the value that asks for nothing."""
