@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import bindparam, column, select, table, text
 
 from app.errors import AppError
-from app.platform.db import Database, Transaction
+from app.platform.db import Database, DatabaseUnavailable, Transaction
 from app.platform.postgres.prepared import Prepared
 from tests.integration.statements import execute, noted, rows, scalar, until
 
@@ -74,6 +74,26 @@ async def test_an_error_is_what_it_is_for_all_statements(kinds: Database, kind: 
     # Whatever has happened to the connection.
     assert await failure(kinds, _RANKED, {"least": 0}) == ()
     assert kinds.use.in_use == 0
+
+
+async def test_a_database_that_takes_no_connections_is_away_for_all_statements(
+    kinds: Database, postgres: str, database_url: str
+) -> None:
+    allow = f"ALTER DATABASE {database_url.rpartition('/')[2]} WITH ALLOW_CONNECTIONS"
+    await kinds._engine.dispose()
+    admin = await asyncpg.connect(postgres)
+    try:
+        await admin.execute(f"{allow} false")
+        found = await failure(kinds, _RANKED, {"least": 0})
+        expected = await failure(kinds, "SELECT 1", {})
+        await admin.execute(f"{allow} true")
+    finally:
+        await admin.close()
+
+    assert found == expected
+    assert found[0] is DatabaseUnavailable
+    assert await failure(kinds, _RANKED, {"least": 0}) == ()
+    assert (kinds.use.in_use, kinds.use.waiting) == (0, 0)
 
 
 async def test_values_and_constants_of_an_expression_are_passed(kinds: Database) -> None:

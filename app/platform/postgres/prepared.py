@@ -100,8 +100,7 @@ class SelfCommitting(AsyncConnection):
     async def fetch(self, statement: Prepared, values: Mapping[str, Any]) -> Sequence[Row]:
         """Execute a statement; raises what SQLAlchemy would."""
         compiled = statement.compiled(self.sync_engine.dialect)
-        with self._waiting():
-            connection: PoolProxiedConnection = await greenlet_spawn(self.sync_engine.pool.connect)
+        connection = await self._connected()
         try:
             prepared = connection.info.get(statement)
             if prepared is None:
@@ -125,6 +124,17 @@ class SelfCommitting(AsyncConnection):
             raise
         connection.close()
         return rows
+
+    async def _connected(self) -> PoolProxiedConnection:
+        dialect = self.sync_engine.dialect
+        error_type = dialect.loaded_dbapi.Error
+        try:
+            with self._waiting():
+                return await greenlet_spawn(self.sync_engine.pool.connect)
+        except error_type as error:
+            raise DBAPIError.instance(
+                None, None, error, error_type, hide_parameters=True, dialect=dialect
+            ) from error
 
 
 def _as_of_sqlalchemy(error: _Error, dialect: Dialect) -> DBAPIError:
