@@ -14,7 +14,7 @@ from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.graphs.spec import GraphSpec
 from app.http.admission.authentication import RequireScopes, request_principal
-from app.http.admission.checks import FINGERPRINT
+from app.http.admission.checks import request_fingerprint
 from app.http.admission.limits import request_limits
 from app.http.middleware import REQUEST_ID
 from app.http.streaming.closing import OpenStream, OpenStreams
@@ -250,9 +250,11 @@ async def keyed_posting(posting: PostingDep, key: IdempotencyKey) -> Posting:
 KeyedPosting: TypeAlias = Annotated[Posting, Depends(keyed_posting)]
 
 
-async def fingerprinted_posting(request: Request, posting: KeyedPosting) -> Posting:
+async def fingerprinted_posting(
+    posting: KeyedPosting, fingerprint: Annotated[bytes | None, Depends(request_fingerprint)]
+) -> Posting:
     """The same where requests are equal if their bodies are: conversations are found, or made, for them."""
-    return Posting(**posting, fingerprint=request.scope["state"].get(FINGERPRINT))
+    return Posting(**posting, fingerprint=fingerprint)
 
 
 FingerprintedPosting: TypeAlias = Annotated[Posting, Depends(fingerprinted_posting)]

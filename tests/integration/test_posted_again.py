@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from typing import Any, TypeAlias
 from uuid import uuid4
 
@@ -13,9 +12,8 @@ import pytest_asyncio
 
 from app.requests.principal import SCOPES
 from app.simulator.script import ApiRequest, Hold, Reply, Text, text_of
-from tests.conftest import a_database, keep_open
 from tests.e2e.agents import MESSAGES
-from tests.e2e.stories import World, a_client, a_world
+from tests.e2e.stories import World, WorldOf, a_client
 from tests.integration.doors import CHAT, MANAGED, RESPONSES, a_run
 from tests.patience import until_shown
 
@@ -33,13 +31,8 @@ def echo(request: ApiRequest) -> Reply:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    directory = tmp_path_factory.mktemp("again")
-    async with (
-        a_database(postgres) as database_url,
-        keep_open(partial(a_world, directory, database_url)) as enter,
-    ):
-        yield await enter(echo, agent=MESSAGES)
+async def world(shared_world_of: WorldOf) -> World:
+    return await shared_world_of(echo, agent=MESSAGES)
 
 
 async def a_tenant(world: World) -> httpx.AsyncClient:

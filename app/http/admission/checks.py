@@ -35,8 +35,7 @@ _JSON: Final = "application/json"
 _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Problem} for status in ERRORS}
 _MAX_NAMED: Final = 10
 _PREPARING: Final = RLock()
-FINGERPRINT: Final = "fingerprint"
-"""In the state of a request with an `Idempotency-Key`: that of the key, the path and the body."""
+_FINGERPRINT: Final = "fingerprint"
 _LIST: Final = "[]"
 """How the names of parameters end that may be given several times."""
 
@@ -80,6 +79,15 @@ small_body = Depends(BodyLimit(SMALL_BODY_BYTES))
 
 optional_body = Depends(BodyLimit(SMALL_BODY_BYTES, is_optional=True))
 """For routes that are mostly called without one."""
+
+
+async def request_fingerprint(request: Request) -> bytes | None:
+    """Of the `Idempotency-Key`, the path and the body; None without a key.
+
+    `CheckedRoute` looks for this dependency: it makes the fingerprint while it has the body.
+    """
+    found: bytes | None = request.scope["state"].get(_FINGERPRINT)
+    return found
 
 
 class CheckedRoute(APIRoute):
@@ -155,6 +163,7 @@ class CheckedRoute(APIRoute):
         """Run the checks, then the handler."""
         handle = self.get_checked_handler()
         scopes, body_limit, parameters = self.scopes, self.body_limit, self.query_parameters
+        is_fingerprinted = any(each.call is request_fingerprint for each in _sub_dependants(self.dependant))
 
         async def handle_checked(request: Request) -> Response:
             account = await _check_headers(request, scopes)
@@ -167,12 +176,8 @@ class CheckedRoute(APIRoute):
             bodies = request_limits(request).bodies
             try:
                 async with bodies.open(request, account, max_bytes=max_bytes, scan_json=is_json) as body:
-                    if (key := request.headers.get("idempotency-key")) is not None:
-                        compute = partial(fingerprint_of, key, request.scope["path"], body)
-                        request.scope["state"][FINGERPRINT] = await bodies.offload.run(
-                            compute, size=len(body)
-                        )
-                        del compute
+                    if is_fingerprinted:
+                        await _fingerprint(request, body)
                     if not body or self.body_field is None:
                         unread = b"" if body_limit is None else body
                         return await handle(_ParsedRequest(request, unread, None))
@@ -258,6 +263,13 @@ def _require_readable(request: Request, limit: BodyLimit) -> None:
     if not set(_values(request, "content-encoding")) <= encodings:
         way = "Content-Encoding: gzip, or without this header" if limit.may_be_gzip else "no Content-Encoding"
         raise UnsupportedMediaType(f"Send the body with {way}.")
+
+
+async def _fingerprint(request: Request, body: bytes) -> None:
+    if (key := request.headers.get("idempotency-key")) is not None:
+        compute = partial(fingerprint_of, key, request.scope["path"], body)
+        found = await request_limits(request).bodies.offload.run(compute, size=len(body))
+        request.scope["state"][_FINGERPRINT] = found
 
 
 def _content_types(request: Request) -> list[str]:
