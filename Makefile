@@ -124,7 +124,7 @@ $(NODE_READY): tests/clients/package-lock.json
 	@cd tests/clients && npm ci --loglevel=error
 	@touch $@
 
-$(API_TYPES): $(shell find app/http app/events.py app/requests app/usage -name '*.py' -o -name '*.yaml') | $(READY) $(NODE_READY)
+$(API_TYPES): app/web/languages/en.ftl $(shell find app/http app/events.py app/requests app/usage -name '*.py' -o -name '*.yaml') | $(READY) $(NODE_READY)
 	@$(BIN)/python -m tests.web.write_types $@
 
 clean: ## remove what was made here, the demo's data too

@@ -25,6 +25,7 @@ WarningCode = Literal[
     "tools_left_out",
     "run_stopped",
     "files_not_kept",
+    "messages_not_delivered",
 ]
 StopState = Literal["requested", "acknowledged", "stopped"]
 
@@ -347,6 +348,7 @@ ControlEvent: TypeAlias = (
     | QuestionResolved
     | ClientToolCall
     | Interrupted
+    | RunWarning
     | Status
 )
 """The events of a run that come from outside its executor's output."""

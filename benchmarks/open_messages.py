@@ -22,7 +22,7 @@ import asyncpg
 
 from app.auth.accounts import Accounts
 from app.billing.receipts.open_message_delivery import OpenMessageDelivery
-from app.billing.receipts.open_messages.tracker import FIRST_WRITE_S, REWRITE_S
+from app.billing.receipts.open_messages.in_memory import FIRST_WRITE_S, REWRITE_S
 from app.billing.receipts.queue import ReceiptQueue
 from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres

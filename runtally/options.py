@@ -6,6 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias, TypedDict
 
+from pydantic.alias_generators import to_camel
+
 from runtally.client_tools import ClientTool, body_of_tools
 
 
@@ -163,39 +165,16 @@ class UsageOptions(TypedDict, total=False):
     until: datetime
 
 
-_JSON_NAMES = {
-    "input": "input",
-    "model": "model",
-    "tool_ids": "toolIds",
-    "state_key": "stateKey",
-    "on_conflict": "onConflict",
-    "fork_from": "forkFrom",
-    "on_disconnect": "onDisconnect",
-    "priority": "priority",
-    "effort": "effort",
-    "thinking_budget_tokens": "thinkingBudgetTokens",
-    "task_budget": "taskBudget",
-    "keep_open_s": "keepOpenS",
-    "end_user": "endUser",
-    "tags": "tags",
-    "metadata": "metadata",
-}
-_LIMITS = {
-    "timeout_s": "timeoutS",
-    "max_turns": "maxTurns",
-    "max_budget_usd": "maxBudgetUsd",
-    "max_total_tokens": "maxTotalTokens",
-    "cover_calls": "coverCalls",
-}
 _OTHERS = {"run_id", "start_after", "response_schema", "limits", "files", "client_tools"}
+"""Those of a run that its request does not have as they are."""
 
 
 def body_of(run_id: str, graph: str, prompt: Prompt, *, options: RunOptions) -> dict[str, Any]:
     """The JSON of a run's request; raises `TypeError` for unknown options."""
     given: dict[str, Any] = dict(options)
-    _refuse_unknown(given, {*_JSON_NAMES, *_OTHERS})
+    _refuse_unknown(given, RunOptions)
     body: dict[str, Any] = {"runId": run_id, "graphId": graph, **_messages(prompt, given)}
-    body |= {json_name: given[name] for name, json_name in _JSON_NAMES.items() if name in given}
+    body |= {to_camel(name): value for name, value in given.items() if name not in _OTHERS}
     if "tool_ids" in given:
         body["toolIds"] = list(given["tool_ids"])
     if "start_after" in given:
@@ -215,7 +194,7 @@ def body_of(run_id: str, graph: str, prompt: Prompt, *, options: RunOptions) -> 
 def decision_body(options: DecisionOptions, *, allow: bool) -> dict[str, Any]:
     """The JSON of a decision; raises `TypeError` for unknown options."""
     given: dict[str, Any] = dict(options)
-    _refuse_unknown(given, set(DecisionOptions.__annotations__))
+    _refuse_unknown(given, DecisionOptions)
     allowed = "allow_conversation" if given.pop("for_conversation", False) else "allow"
     return {"decision": allowed if allow else "deny", **given}
 
@@ -236,13 +215,14 @@ def _messages(prompt: Prompt, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _limits(given: dict[str, Any]) -> dict[str, Any]:
-    _refuse_unknown(given, set(_LIMITS))
-    limits = {_LIMITS[name]: limit for name, limit in given.items()}
+    _refuse_unknown(given, Limits)
+    limits = {to_camel(name): limit for name, limit in given.items()}
     if isinstance(limits.get("maxBudgetUsd"), Decimal):
         limits["maxBudgetUsd"] = f"{limits['maxBudgetUsd']:f}"
     return limits
 
 
-def _refuse_unknown(given: Mapping[str, Any], known: set[str]) -> None:
-    if unknown := set(given) - known:
+def _refuse_unknown(given: Mapping[str, Any], options: Any) -> None:
+    known = options.__annotations__
+    if unknown := given.keys() - known.keys():
         raise TypeError(f"unknown option {min(unknown)!r}; known are {', '.join(sorted(known))}")

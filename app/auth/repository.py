@@ -16,6 +16,7 @@ from app.auth.tables import accounts, api_keys, browser_sessions
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
+from app.platform.postgres.prepared import Prepared, Row
 from app.platform.storage.records import Retention
 from app.requests.attribution import KeyLabels
 from app.requests.principal import KeyLimit, KeyTerms
@@ -130,14 +131,13 @@ async def insert_key(tx: Transaction, new: NewKey) -> tuple[KeyRecord, bool]:
         .on_conflict_do_nothing(index_elements=["hash"])
         .returning(api_keys.c.id),
     )
-    found = await tx.execute(_KEY_BY_HASH, {"key_hash": hash_key(new.secret)})
-    return _key_record(found.mappings().one()), inserted.first() is not None
+    found = await _KEY_BY_HASH.fetch(tx, {"key_hash": hash_key(new.secret)})
+    return _key_record(found[0]), inserted.first() is not None
 
 
 async def find_key_by_hash(reader: Reader, key_hash: bytes) -> KeyRecord | None:
     """The key with this hash, revoked or not."""
-    row = (await reader.execute(_KEY_BY_HASH, {"key_hash": key_hash})).mappings().one_or_none()
-    return None if row is None else _key_record(row)
+    return next(map(_key_record, await _KEY_BY_HASH.fetch(reader, {"key_hash": key_hash})), None)
 
 
 async def find_key(reader: Reader, key_id: ApiKeyId) -> KeyRecord | None:
@@ -252,7 +252,7 @@ _KEYS = select(
     *_STATE,
 ).join(accounts, accounts.c.id == api_keys.c.account_id)
 
-_KEY_BY_HASH = _KEYS.where(api_keys.c.hash == bindparam("key_hash"))
+_KEY_BY_HASH = Prepared(_KEYS.where(api_keys.c.hash == bindparam("key_hash")))
 _LOCK_KEY = (
     select(*_STATE)
     .join_from(api_keys, accounts, accounts.c.id == api_keys.c.account_id)
@@ -262,7 +262,7 @@ _LOCK_KEY = (
 )
 
 
-def _terms_of(row: RowMapping) -> KeyTerms:
+def _terms_of(row: Row) -> KeyTerms:
     graphs = row["graphs"]
     models = row["models"]
     return KeyTerms(
@@ -291,7 +291,7 @@ def _term_values(terms: KeyTerms) -> dict[str, Any]:
     }
 
 
-def key_fields(row: RowMapping) -> dict[str, Any]:
+def key_fields(row: Row) -> dict[str, Any]:
     """The fields of a record from a row with scopes and `TERMS`."""
     of_terms = {column.name for column in TERMS}
     plain = {name: row[name] for name in row if name not in of_terms}
@@ -302,5 +302,5 @@ def _account_record(row: RowMapping) -> AccountRecord:
     return AccountRecord(**{**row, "retention": Retention.of(row["retention"])})
 
 
-def _key_record(row: RowMapping) -> KeyRecord:
+def _key_record(row: Row) -> KeyRecord:
     return KeyRecord(**key_fields(row))

@@ -8,9 +8,8 @@ from pathlib import Path
 from uuid import UUID
 
 from app.conversations.history import ConversationHistory
-from app.conversations.message_store import MessageStore
 from app.conversations.prompt_store import PromptStore
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.claude_agent.auth import GatewayAuth, LoginAuth, ModelAuth
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.graph_keys import PROVIDER
@@ -42,6 +41,7 @@ from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.metrics.egress import EgressMetrics
 from app.platform.metrics.gateway import GatewayMetrics
+from app.platform.server.disk import Disk
 from app.platform.settings import Settings
 from app.platform.ssrf_guard import AddressPolicy
 from app.requests.client_tools import shown_name
@@ -67,12 +67,16 @@ class Agent:
     external: ExternalExecutor | None
     """None with the machine's own login, which has no gateway."""
 
+    @property
+    def disk(self) -> Disk:
+        return self.starter.launcher.disk
+
 
 @asynccontextmanager
 async def open_agent(
     settings: Settings,
     metering: Metering,
-    sessions: PostgresSessionStore,
+    sessions: TranscriptStore,
     *,
     database: Database,
     workspaces: Workspaces,
@@ -92,7 +96,7 @@ async def open_agent(
         )
         sandbox_probe = SandboxProbe(behind_gateway=auth.login is None)
         starter = CliStarter(
-            CliLauncher(cli, directory, auth, sessions),
+            CliLauncher(cli, Disk(directory), auth, sessions),
             idle_processes=settings.idle_processes,
             max_idle_s=settings.idle_process_minutes * 60,
         )
@@ -117,7 +121,7 @@ async def open_agent(
                 settings,
                 auth,
                 metering,
-                store=MessageStore(database, sessions.contents.objects),
+                store=sessions,
                 prompts=prompts,
                 servers=servers,
                 schemas=schemas,
@@ -138,13 +142,9 @@ def open_connector(settings: Settings, database: Database | None, schemas: Schem
     return McpConnector(settings.mcp_secrets, schemas, logins, network=settings.network)
 
 
-def open_history(database: Database, sessions: PostgresSessionStore) -> ConversationHistory:
+def open_history(sessions: TranscriptStore) -> ConversationHistory:
     """The history of conversations, whichever executor writes them."""
-    forks = {
-        PROVIDER: sessions.fork,
-        messages_api.PROVIDER: MessageStore(database, sessions.contents.objects).fork,
-    }
-    return ConversationHistory(sessions, forks=forks, tool_id_of=lambda name: shown_name(tool_id_of(name)))
+    return ConversationHistory(sessions, tool_id_of=lambda name: shown_name(tool_id_of(name)))
 
 
 @asynccontextmanager
@@ -153,7 +153,7 @@ async def _open_messages(
     auth: ModelAuth,
     metering: Metering,
     *,
-    store: MessageStore,
+    store: TranscriptStore,
     prompts: PromptStore,
     servers: McpConnector,
     schemas: SchemaChecker,

@@ -18,7 +18,7 @@ from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
 from app.streams.relay.address import NotAnAddress
-from app.streams.relay.server import Relay
+from app.streams.relay.client import Relay
 from app.streams.relayed import RelayedEventLog
 
 

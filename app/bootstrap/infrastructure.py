@@ -29,7 +29,7 @@ from app.bootstrap.reconciliation import open_provider_accounting
 from app.bootstrap.roles import Role
 from app.bootstrap.storage import open_database, open_journal, open_objects, open_read_side, open_sealer
 from app.bootstrap.telemetry.opening import open_telemetry, record_receipts
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.metering import BilledMetering
 from app.ids import new_uuid
@@ -43,6 +43,7 @@ from app.platform.metrics.gateway import GatewayMetrics
 from app.platform.metrics.server import ServerMetrics
 from app.platform.objects.service import Objects
 from app.platform.read_side import ReadSide
+from app.platform.server.disk import Disk
 from app.platform.server.memory import MemoryCeiling
 from app.platform.settings import Settings
 from app.platform.storage.service import StorageQuota
@@ -78,13 +79,14 @@ class Infrastructure:
     ledger: CreditLedger
     chain: ChainSealer
     billing: BillingReports
-    sessions: PostgresSessionStore
+    sessions: TranscriptStore
     planner: RunPlanner
     workspaces: Workspaces
     schemas: SchemaPreparation
     agent: Agent | None
     """None in a process that executes no run."""
     memory: MemoryCeiling
+    disk: Disk
     offload: Offload
     storage: StorageQuota
     telemetry: Telemetry
@@ -94,12 +96,13 @@ class Infrastructure:
 
     @property
     def objects(self) -> Objects:
-        return self.sessions.contents.objects
+        return self.sessions.objects
 
     def require_ready(self) -> None:
-        """Raise `Overloaded` or `JournalUnavailable` while this process should start no run."""
+        """Raise `Overloaded`, `JournalUnavailable` or `DiskNotWritable` while no run should start here."""
         self.memory.require_room()
         self.receipts.require_ready()
+        self.disk.require_writable()
 
 
 async def open_infrastructure(
@@ -108,8 +111,7 @@ async def open_infrastructure(
     """Open everything but the services of runs; `cli` replaces the bundled one."""
     process_id, planner = new_uuid(), open_planner(settings)
     # First, because it is closed last: the end of the last run is exported, too.
-    telemetry = await open_telemetry(settings, process_id, stack)
-    metrics = open_metrics(planner, role)
+    telemetry, metrics = await open_telemetry(settings, process_id, stack), open_metrics(planner, role)
     await _require_usable(database := await stack.enter_async_context(open_database(settings, process_id)))
     chain, journal = open_sealer(settings, database), open_journal(settings, process_id)
     receipts, delivery, writing = _open_receipts(
@@ -117,7 +119,7 @@ async def open_infrastructure(
     )
     clock, lease = await open_clock(database), open_lease(settings)
     ledger, objects = CreditLedger(database, clock), open_objects(settings, database, metrics.objects)
-    sessions, reports = PostgresSessionStore(database, objects), BillingReports(database)
+    sessions, reports = TranscriptStore(database, objects), BillingReports(database)
     workspaces = Workspaces(database, settings.allowed_host_roots, objects)
     schemas, offload = await stack.enter_async_context(open_schema_checker(settings)), Offload()
     accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
@@ -156,6 +158,7 @@ async def open_infrastructure(
         schemas=SchemaPreparation(schemas, offload),
         agent=agent,
         memory=_open_memory(settings, tasks),
+        disk=_open_disk(settings, agent, tasks),
         offload=offload,
         storage=StorageQuota(database, settings.max_storage_mb_per_account * 2**20 or None),
         telemetry=telemetry,
@@ -176,7 +179,7 @@ class _AgentParts:
     """What executors depend on."""
 
     metering: BilledMetering
-    sessions: PostgresSessionStore
+    sessions: TranscriptStore
     workspaces: Workspaces
     schemas: SchemaChecker
     clock: Clock
@@ -214,6 +217,12 @@ def _open_memory(settings: Settings, tasks: TaskGroup) -> MemoryCeiling:
     memory = MemoryCeiling(None if settings.max_memory_mb is None else settings.max_memory_mb * 2**20)
     tasks.start_soon(memory.watch)
     return memory
+
+
+def _open_disk(settings: Settings, agent: Agent | None, tasks: TaskGroup) -> Disk:
+    disk = Disk(settings.data_dir.absolute()) if agent is None else agent.disk
+    tasks.start_soon(disk.watch)
+    return disk
 
 
 def _open_receipts(

@@ -162,7 +162,7 @@ def _open_external(
 
 def _open_intake(infra: Infrastructure) -> IntakeReadiness:
     require_sandbox = _checked_by_workers if infra.agent is None else infra.agent.sandbox_probe.require
-    return IntakeReadiness(infra.memory, infra.receipts, require_sandbox=require_sandbox)
+    return IntakeReadiness(infra.require_ready, require_sandbox=require_sandbox)
 
 
 async def _checked_by_workers() -> None:
@@ -223,7 +223,7 @@ def _open_worker(
         infra.log,
         complete=UndeliveredMessages(
             infra.database,
-            open_history(infra.database, infra.sessions),
+            open_history(infra.sessions),
             codec=codec,
             rules=infra.planner.attachments,
         ).add,
@@ -262,7 +262,7 @@ def _open_planning(infra: Infrastructure, execution: _Execution, intake: IntakeR
         intake=intake,
         repeated=RepeatedRequests(infra.database, execution.codec),
         schemas=infra.schemas,
-        histories=PostedHistories(infra.database, open_history(infra.database, infra.sessions)),
+        histories=PostedHistories(infra.database, open_history(infra.sessions)),
         telemetry=infra.telemetry,
     )
 
@@ -342,7 +342,7 @@ async def _start_recovery(
 def _open_conversations(infra: Infrastructure) -> ConversationService:
     return ConversationService(
         infra.database,
-        open_history(infra.database, infra.sessions),
+        open_history(infra.sessions),
         storage=infra.storage,
         max_bytes=infra.settings.max_conversation_mb * 2**20,
     )

@@ -1,6 +1,5 @@
 """Opens the database, the journal of receipts and the event log."""
 
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -19,11 +18,9 @@ from app.platform.objects.service import INSIDE, Objects
 from app.platform.objects.storage import ObjectStorage
 from app.platform.postgres.passwords import PasswordCommand, PasswordFile, PasswordSource
 from app.platform.read_side import ReadSide
+from app.platform.server.disk import write_new_file
 from app.platform.settings import Settings, SettingsError
 from app.platform.storage.records import Retention
-
-_WRITTEN_BYTES = 64 * 1024
-"""Written to the data directory to find out whether there is space."""
 
 
 class DataDirectoryNotUsable(OperatorError):
@@ -39,13 +36,11 @@ def require_data_directory(settings: Settings) -> None:
     path = settings.data_dir.absolute()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path) as file:
-            file.write(bytes(_WRITTEN_BYTES))
-            file.flush()
+        write_new_file(path)
     except OSError as error:
         raise DataDirectoryNotUsable(
             f"RUNTALLY_DATA_DIR ({settings.data_dir}) cannot be written: {error.strerror}; correct owner, "
-            "permissions or free space, or choose another directory."
+            "permissions, free space or free inodes, or choose another directory."
         ) from error
 
 

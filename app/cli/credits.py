@@ -14,8 +14,7 @@ from app.billing.credit.ledger import CreditLedger, usd
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import CreditBalance
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
-from app.billing.receipts.correction import correct
-from app.billing.receipts.repricing import reprice
+from app.billing.receipts.repricing import correct, reprice
 from app.bootstrap.prices import price_list
 from app.bootstrap.storage import attach_database
 from app.cli.terminal import print_rows, working

@@ -1,38 +1,25 @@
-"""ConversationHistory: reads and forks conversations in our own message format.
+"""ConversationHistory: reads conversations in our own message format.
 
-Each executor writes transcripts in a format of its own: the Claude Agent SDK through `sdk_store.py`, the
-Messages API through `message_store.py`. `sdk_transcript.py` maps the lines of both.
+Each executor writes transcripts in a format of its own through `transcript_store.py`. `sdk_transcript.py`
+maps the lines of both.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from app.conversations.branching.records import PassedOn
 from app.conversations.cuts.answer_cuts import AnswerCuts
-from app.conversations.large_contents.service import LargeContents
 from app.conversations.messages import ConversationMessage
-from app.conversations.records import Conversation, StoredEntry, TranscriptCopy
+from app.conversations.records import Conversation, StoredEntry
 from app.conversations.repository import entries_of_run, first_positions, page_of_entries, run_at
-from app.conversations.sdk_store import PostgresSessionStore
-from app.conversations.sdk_transcript import has_user_entries, last_entry_of, messages_of
+from app.conversations.sdk_transcript import has_user_entries, messages_of
+from app.conversations.transcript_store import TranscriptStore
 from app.ids import RunId
 from app.platform.db import Reader
-
-Fork: TypeAlias = Callable[[Conversation, str], Awaitable[TranscriptCopy]]
-"""Copies a transcript up to an entry, without storing the copy."""
 
 PAGE_BYTES = 2 * 2**20
 _LOOK_AHEAD = 50
 """How many lines after a page are searched for the results of its tool calls."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForkPoint:
-    """Where a copy of a conversation ends; None where there is nothing to copy."""
-
-    run_id: str | None
-    entry_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +43,7 @@ class HistoryPage:
 class ConversationHistory:
     """The messages of conversations."""
 
-    sessions: PostgresSessionStore
-    forks: Mapping[str, Fork]
-    """Copy transcripts, by executor."""
+    sessions: TranscriptStore
     tool_id_of: Callable[[str], str]
     """Maps the model's name of a tool to its id."""
 
@@ -112,23 +97,6 @@ class ConversationHistory:
             previous_run=await run_at(reader, transcript, after) if after else None,
             first_positions=first,
         )
-
-    @property
-    def contents(self) -> LargeContents:
-        """What transcripts have outside the database."""
-        return self.sessions.contents
-
-    async def fork_point(self, conversation: Conversation, run_id: str | None) -> ForkPoint:
-        """The end of a run, or of the whole conversation."""
-        entries = await self.sessions.entries(conversation.transcript)
-        runs = [entry.run_id for entry in entries if entry.run_id is not None]
-        # The last of the runs in the order of their first entries.
-        last = run_id or next(reversed(dict.fromkeys(runs)), None)
-        return ForkPoint(last, None if last is None else last_entry_of(entries, last))
-
-    async def fork(self, conversation: Conversation, entry_id: str) -> TranscriptCopy:
-        """Copy the history up to an entry, without storing the copy."""
-        return await self.forks[conversation.executor](conversation, entry_id)
 
 
 def _runs(entries: Sequence[StoredEntry]) -> list[str | None]:

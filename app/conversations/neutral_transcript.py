@@ -138,11 +138,6 @@ def call_ids_of(messages: Sequence[Mapping[str, Any]]) -> set[str]:
     return {block["id"] for message in messages for block in _calls_in(message)}
 
 
-def copied_line(line: Mapping[str, Any]) -> dict[str, Any]:
-    """The line in a fork of its conversation."""
-    return {**line, "uuid": str(new_uuid())}
-
-
 def is_attachment(block: object) -> bool:
     """Whether a block is an attachment, of a message or of the result of a tool."""
     return isinstance(block, dict) and block.get("type") in _ATTACHMENTS

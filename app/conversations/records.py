@@ -1,6 +1,6 @@
 """The data of conversations and their transcripts."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Self
@@ -16,10 +16,6 @@ class Transcript(NamedTuple):
     project_key: str
     session_id: str
     subpath: str = ""
-
-
-class EntryGone(Exception):
-    """The transcript does not have this line any more: its conversation was deleted meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +129,6 @@ class TranscriptEntry:
         return replace(self, line=restored(self.line, own), objects=())
 
 
-class TranscriptCopy(NamedTuple):
-    """The lines of a new transcript, which is not stored yet."""
-
-    session_id: UUID
-    entries: Sequence[TranscriptEntry]
-
-
 class TranscriptState(NamedTuple):
     """What two reads of a transcript have in common if it was not changed in between."""
 
@@ -158,6 +147,7 @@ class StoredEntry(NamedTuple):
 
     position: int
     entry: TranscriptEntry
+    bytes: int
     is_last: bool
     """Whether the transcript had no further line when this one was read."""
 

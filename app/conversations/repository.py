@@ -1,8 +1,7 @@
 """SQL for conversations and their transcripts."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, cast
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -11,7 +10,6 @@ from sqlalchemy.engine import RowMapping
 
 from app.conversations.records import (
     Conversation,
-    ConversationChange,
     NewTurn,
     StoredEntry,
     Transcript,
@@ -20,9 +18,11 @@ from app.conversations.records import (
 )
 from app.conversations.tables import conversation_branches, session_entries, session_prompts, sessions
 from app.ids import AccountId, RunId, RunKey
-from app.platform.db import Reader, Transaction, page_of
+from app.platform.db import Database, Reader, Transaction, page_of
 from app.platform.objects.repository import with_objects
 from app.platform.pagination import PageRequest
+from app.platform.postgres.prepared import Prepared
+from app.platform.serialization.stored_json import dump_json
 
 _entries = session_entries.c
 _is_prompt_of_session = (session_prompts.c.account_id == sessions.c.account_id) & (
@@ -106,28 +106,9 @@ async def insert_conversation(tx: Transaction, conversation: Conversation) -> Co
     return None if row is None else _conversation(row)
 
 
-async def change_managed(
-    tx: Transaction, conversation: Conversation, managed: Mapping[str, Any], *, title: str | None
-) -> None:
-    """Replace what the runs of a session of Managed Agents have."""
+async def update_conversation(tx: Transaction, conversation: Conversation, **columns: Any) -> None:
     is_one = _is(conversation.account_id, conversation.state_key)
-    values = {"managed": managed, "title": title, "deployment_id": conversation.deployment_id}
-    await tx.execute(sa.update(sessions).where(is_one).values(values))
-
-
-async def change_opening(tx: Transaction, conversation: Conversation, opening: Mapping[str, Any]) -> None:
-    """Replace what a conversation was created with."""
-    is_one = _is(conversation.account_id, conversation.state_key)
-    await tx.execute(sa.update(sessions).where(is_one).values(opening=opening))
-
-
-async def change_conversation(
-    tx: Transaction, conversation: Conversation, change: ConversationChange
-) -> None:
-    changed = {name: value for name, value in asdict(change).items() if value is not None}
-    if changed:
-        is_one = _is(conversation.account_id, conversation.state_key)
-        await tx.execute(sa.update(sessions).where(is_one).values(changed))
+    await tx.execute(sa.update(sessions).where(is_one).values(columns))
 
 
 async def replace_title(
@@ -188,29 +169,15 @@ async def delete_conversation(tx: Transaction, conversation: Conversation) -> No
 
 
 async def last_prompt(reader: Reader, conversation: Conversation) -> dict[str, Any] | None:
-    statement = (
-        sa.select(session_prompts.c.prompt)
-        .join(sessions, _is_prompt_of_session)
-        .where(_is_session(conversation))
-    )
-    found: dict[str, Any] | None = (await reader.execute(statement)).scalar_one_or_none()
-    return found
+    return next((row["prompt"] for row in await _LAST_PROMPT.fetch(reader, _session(conversation))), None)
 
 
 async def set_last_prompt(
     tx: Transaction, conversation: Conversation, prompt: dict[str, Any], *, run: RunKey, attempt: int
 ) -> None:
     """Replace the last prompt, unless the conversation was deleted or the attempt was taken over."""
-    stored = sa.select(
-        sessions.c.account_id, sessions.c.state_key, sa.literal(prompt, session_prompts.c.prompt.type)
-    ).where(_is_session(conversation), _IS_CURRENT.bindparams(**run._asdict(), attempt=attempt))
-    insert = postgresql.insert(session_prompts).from_select(["account_id", "state_key", "prompt"], stored)
-    await tx.execute(
-        insert.on_conflict_do_update(
-            index_elements=[session_prompts.c.account_id, session_prompts.c.state_key],
-            set_={"prompt": insert.excluded.prompt},
-        )
-    )
+    values = {"run_id": run.run_id, "attempt": attempt, "prompt": dump_json(prompt)}
+    await _SET_LAST_PROMPT.fetch(tx, _session(conversation) | values)
 
 
 async def transcript_state(reader: Reader, transcript: Transcript) -> TranscriptState:
@@ -218,7 +185,7 @@ async def transcript_state(reader: Reader, transcript: Transcript) -> Transcript
         sa.func.count(),
         sa.func.coalesce(sa.func.sum(_entries.bytes), 0),
         sa.func.coalesce(sa.func.max(_entries.position), 0),
-    ).where(_in(transcript))
+    ).where(in_transcript(transcript))
     return TranscriptState(*map(int, (await reader.execute(statement)).one()))
 
 
@@ -226,28 +193,15 @@ async def page_of_entries(
     reader: Reader, transcript: Transcript, *, after: int, limit: int, max_bytes: int
 ) -> list[StoredEntry]:
     """The lines after a position, in order: up to about `max_bytes`, at least one."""
-    before = sa.func.sum(SIZE).over(order_by=_entries.position) - SIZE
-    next_ = sa.func.lead(_entries.position).over(order_by=_entries.position)
-    sized = (
-        sa.select(
-            *(_entries.position, _entries.entry, _entries.objects, _entries.run_id),
-            before.label("before"),
-            next_.is_(None).label("is_last"),
-        )
-        .where(_in(transcript), _entries.position > after)
-        .order_by(_entries.position)
-        .limit(limit)
-        .subquery()
-    )
-    statement = sa.select(sized).where(sized.c.before < max_bytes).order_by(sized.c.position)
-    rows = await reader.execute(statement)
+    values = {**transcript._asdict(), "after": after, "limit": limit, "max_bytes": max_bytes}
     return [
         StoredEntry(
-            row.position,
-            TranscriptEntry(_line(row.entry), row.run_id, objects=row.objects or ()),
-            is_last=row.is_last,
+            row["position"],
+            TranscriptEntry(_line(row["entry"]), row["run_id"], objects=row["objects"] or ()),
+            row["bytes"],
+            is_last=row["is_last"],
         )
-        for row in rows
+        for row in await _PAGE.fetch(reader, values)
     ]
 
 
@@ -256,17 +210,18 @@ def _line(stored: Any) -> dict[str, Any]:
     return stored if isinstance(stored, dict) else {}
 
 
-async def load_entries(reader: Reader, transcript: Transcript) -> list[TranscriptEntry]:
-    entries: list[TranscriptEntry] = []
-    after = 0
-    # In batches, so that other tasks run in between.
-    while batch := await page_of_entries(
-        reader, transcript, after=after, limit=_BATCH, max_bytes=_BATCH_BYTES
-    ):
-        entries += [stored.entry for stored in batch]
-        after = batch[-1].position
-        if batch[-1].is_last:
-            break
+async def load_entries(database: Database, transcript: Transcript) -> list[StoredEntry]:
+    """All lines; a long transcript in batches, so that other tasks run in between."""
+    limits = {"limit": _BATCH, "max_bytes": _BATCH_BYTES}
+    async with database.read() as reader:
+        entries = await page_of_entries(reader, transcript, after=0, **limits)
+    if not entries or entries[-1].is_last:
+        return entries
+    async with database.snapshot() as reader:
+        entries = await page_of_entries(reader, transcript, after=0, **limits)
+        # Nothing is left if the conversation was deleted meanwhile.
+        while entries and not entries[-1].is_last:
+            entries += await page_of_entries(reader, transcript, after=entries[-1].position, **limits)
     return entries
 
 
@@ -274,7 +229,7 @@ async def entries_of_run(
     reader: Reader, transcript: Transcript, run_id: RunId | None
 ) -> list[TranscriptEntry]:
     """The lines of one run, or those of none, in order."""
-    statement = sa.select(_entries.entry).where(_in(transcript), _entries.run_id == run_id)
+    statement = sa.select(_entries.entry).where(in_transcript(transcript), _entries.run_id == run_id)
     lines = (await reader.execute(statement.order_by(_entries.position))).scalars()
     return [TranscriptEntry(_line(line), run_id) for line in lines]
 
@@ -283,7 +238,7 @@ async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, i
     first = sa.func.min(_entries.position).label("first")
     statement = (
         sa.select(_entries.run_id, first)
-        .where(_in(transcript), _entries.run_id.is_not(None))
+        .where(in_transcript(transcript), _entries.run_id.is_not(None))
         .group_by(_entries.run_id)
         .order_by(first)
     )
@@ -292,7 +247,7 @@ async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, i
 
 async def run_at(reader: Reader, transcript: Transcript, position: int) -> str | None:
     """The run that wrote the line at a position."""
-    statement = sa.select(_entries.run_id).where(_in(transcript), _entries.position == position)
+    statement = sa.select(_entries.run_id).where(in_transcript(transcript), _entries.position == position)
     run_id: str | None = (await reader.execute(statement)).scalar_one_or_none()
     return run_id
 
@@ -304,7 +259,7 @@ async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
 
 def bytes_in(project_key: Any, session_id: Any, subpath: Any = "") -> sa.ScalarSelect[int]:
     """The same as an expression, whose parameters may be columns."""
-    of_transcript = _in(Transcript(project_key, session_id, subpath))
+    of_transcript = in_transcript(Transcript(project_key, session_id, subpath))
     return sa.select(sa.func.coalesce(sa.func.sum(SIZE), 0)).where(of_transcript).scalar_subquery()
 
 
@@ -327,13 +282,32 @@ def _is(account_id: AccountId, state_key: str) -> Any:
     return (sessions.c.account_id == account_id) & (sessions.c.state_key == state_key)
 
 
-def _is_session(conversation: Conversation) -> Any:
+def _session(conversation: Conversation) -> dict[str, Any]:
     """Not one that was created with the same key after this one was deleted."""
-    key = _is(conversation.account_id, conversation.state_key)
-    return key & (sessions.c.session_id == conversation.session_id)
+    names = ("account_id", "state_key", "session_id")
+    return {name: getattr(conversation, name) for name in names}
 
 
-def _in(transcript: Transcript) -> Any:
+_IS_SESSION = sa.and_(
+    *(sessions.c[name] == sa.bindparam(name) for name in ("account_id", "state_key", "session_id"))
+)
+_LAST_PROMPT = Prepared(
+    sa.select(session_prompts.c.prompt).join(sessions, _is_prompt_of_session).where(_IS_SESSION)
+)
+
+
+def _setting_last_prompt() -> sa.Executable:
+    prompt = sa.cast(sa.cast(sa.bindparam("prompt"), sa.Text), session_prompts.c.prompt.type)
+    stored = sa.select(sessions.c.account_id, sessions.c.state_key, prompt).where(_IS_SESSION, _IS_CURRENT)
+    key = ["account_id", "state_key"]
+    insert = postgresql.insert(session_prompts).from_select([*key, "prompt"], stored)
+    return insert.on_conflict_do_update(index_elements=key, set_={"prompt": insert.excluded.prompt})
+
+
+_SET_LAST_PROMPT = Prepared(_setting_last_prompt())
+
+
+def in_transcript(transcript: Transcript) -> sa.ColumnElement[bool]:
     return (
         (_entries.project_key == transcript.project_key)
         & (_entries.session_id == transcript.session_id)
@@ -344,3 +318,25 @@ def _in(transcript: Transcript) -> Any:
 def _conversation(row: RowMapping) -> Conversation:
     columns: dict[str, Any] = dict(row)
     return Conversation(**columns)
+
+
+def _page() -> sa.Executable:
+    before = sa.func.sum(SIZE).over(order_by=_entries.position) - SIZE
+    next_ = sa.func.lead(_entries.position).over(order_by=_entries.position)
+    transcript: Any = Transcript(*(cast("Any", sa.bindparam(name)) for name in Transcript._fields))
+    sized = (
+        sa.select(
+            *(_entries.position, _entries.entry, _entries.objects, _entries.run_id, _entries.bytes),
+            before.label("before"),
+            next_.is_(None).label("is_last"),
+        )
+        .where(in_transcript(transcript), _entries.position > sa.bindparam("after"))
+        .order_by(_entries.position)
+        .limit(sa.bindparam("limit", type_=sa.Integer))
+        .subquery()
+    )
+    is_within = sized.c.before < sa.bindparam("max_bytes", type_=sa.BigInteger)
+    return sa.select(sized).where(is_within).order_by(sized.c.position)
+
+
+_PAGE = Prepared(_page())

@@ -1,83 +1,13 @@
-"""PostgresSessionStore: the SDK's transcripts in PostgreSQL, so any server process can resume a session.
+"""CliSessionStore: what a CLI process writes of its transcript."""
 
-The classes that the SDK gets do not inherit from its protocol: they would inherit methods that they do not
-implement, and the SDK checks which methods exist.
-"""
-
-from collections.abc import Collection, Sequence
 from typing import Any, cast
 from uuid import UUID
 
-from claude_agent_sdk import (
-    SessionKey,
-    SessionStore,
-    SessionStoreEntry,
-    fork_session_via_store,
-)
+from claude_agent_sdk import SessionKey, SessionStoreEntry
 
-from app.conversations.cuts.answer_cuts import without_cut
-from app.conversations.large_contents.service import LargeContents
-from app.conversations.records import (
-    Conversation,
-    EntryGone,
-    Transcript,
-    TranscriptCopy,
-    TranscriptEntry,
-    TranscriptState,
-)
-from app.conversations.repository import (
-    load_entries,
-    sessions_of,
-    transcript_state,
-)
+from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
+from app.conversations.transcript_store import TranscriptStore
 from app.ids import RunKey
-from app.platform.db import Database
-from app.platform.objects.service import INSIDE, Objects
-
-
-class PostgresSessionStore:
-    """Stores transcripts as the SDK writes them."""
-
-    def __init__(self, database: Database, objects: Objects = INSIDE) -> None:
-        self._database = database
-        self.contents = LargeContents(objects)
-
-    async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> TranscriptState:
-        return await self.contents.add(self._database, transcript, entries)
-
-    async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
-        """Every entry together with the run that wrote it, without what is cut from answers."""
-        return (await self.read(transcript))[0]
-
-    async def read(self, transcript: Transcript) -> tuple[Sequence[TranscriptEntry], TranscriptState]:
-        """Every entry, without what is cut from answers; and the state of the transcript."""
-        async with self._database.snapshot() as reader:
-            state = await transcript_state(reader, transcript)
-            entries = await load_entries(reader, transcript) if state.lines else []
-        return without_cut(await self.contents.whole(transcript, entries)), state
-
-    async def state(self, transcript: Transcript) -> TranscriptState:
-        async with self._database.read() as reader:
-            return await transcript_state(reader, transcript)
-
-    async def undeleted(self, conversations: Collection[Conversation]) -> set[UUID]:
-        """The session ids of those of these conversations that were not deleted."""
-        keys = {(each.account_id, each.state_key) for each in conversations}
-        async with self._database.snapshot() as reader:
-            return await sessions_of(reader, keys) & {each.session_id for each in conversations}
-
-    async def fork(self, conversation: Conversation, up_to_entry: str) -> TranscriptCopy:
-        """Copy a session's transcript up to an entry, without storing the copy. Raises `EntryGone`."""
-        both = _ForkStore(self, conversation.transcript)
-        session = str(conversation.session_id)
-        try:
-            copy = await fork_session_via_store(
-                cast("SessionStore", both), session, up_to_message_id=up_to_entry
-            )
-        except (FileNotFoundError, ValueError) as error:
-            # Of an empty session, and of one without the entry.
-            raise EntryGone from error
-        return TranscriptCopy(UUID(copy.session_id), both.copies)
 
 
 class CliSessionStore:
@@ -86,9 +16,11 @@ class CliSessionStore:
     The SDK names projects by directories, and every process has its own directory: here the project is the
     account. The earlier transcript is already in the CLI's directory. The CLI may have been started before
     its conversation was known, with a session id of its own.
+
+    It does not inherit from the SDK's protocol: the SDK checks which methods exist.
     """
 
-    def __init__(self, store: PostgresSessionStore, cli_session: UUID) -> None:
+    def __init__(self, store: TranscriptStore, cli_session: UUID) -> None:
         self._store = store
         self._cli_session = str(cli_session)
         self._attached: tuple[Transcript, RunKey, int] | None = None
@@ -126,30 +58,3 @@ class CliSessionStore:
     async def load(self, key: SessionKey) -> None:  # noqa: ARG002 - the SDK's signature
         """Return nothing: see the class."""
         return
-
-
-class _ForkStore:
-    """Reads one session and keeps its copy, whatever project the SDK passes.
-
-    The copied entries get new ids, so their runs are found by the id of the entry each was copied from.
-    """
-
-    def __init__(self, store: PostgresSessionStore, source: Transcript) -> None:
-        self._store = store
-        self._source = source
-        self._run_of: dict[str, str | None] = {}
-        self.copies: list[TranscriptEntry] = []
-
-    async def load(self, key: SessionKey) -> list[SessionStoreEntry]:  # noqa: ARG002 - the SDK's signature
-        entries = await self._store.entries(self._source)
-        self._run_of = {entry.line["uuid"]: entry.run_id for entry in entries if "uuid" in entry.line}
-        return [cast("SessionStoreEntry", entry.line) for entry in entries]
-
-    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:  # noqa: ARG002 - the SDK's signature
-        lines = (cast("dict[str, Any]", entry) for entry in entries)
-        self.copies += [TranscriptEntry(line, self._run_of.get(_original(line))) for line in lines]
-
-
-def _original(line: dict[str, Any]) -> str:
-    copied: dict[str, str] = line.get("forkedFrom") or {}
-    return copied.get("messageUuid", "")

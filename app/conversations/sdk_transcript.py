@@ -41,15 +41,6 @@ def has_question_of(entries: Sequence[TranscriptEntry], run_id: str) -> bool:
     return any(entry.run_id == run_id and entry.line.get("type") == "user" for entry in entries)
 
 
-def last_entry_of(entries: Sequence[TranscriptEntry], run_id: str) -> str | None:
-    ids = [
-        _text(entry.line.get("uuid"))
-        for entry in entries
-        if entry.run_id == run_id and entry.line.get("type") in ("user", "assistant")
-    ]
-    return next(filter(None, reversed(ids)), None)
-
-
 def resumable_lines(
     entries: Sequence[TranscriptEntry], *, concerns_attachments: Callable[[str], bool]
 ) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from app.bootstrap.dispatch.temporal import open_temporal
 from app.bootstrap.event_log import open_relay
 from app.bootstrap.roles import Role
 from app.bootstrap.storage import attach_database, open_read_side
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.doctor.catalogs import Catalogs, check_catalogs
 from app.doctor.chain import check_chain
 from app.doctor.fleet import check_fleet
@@ -169,7 +169,7 @@ class _Examination:
         if self.opened is None or self._catalogs.models is None:
             return [Check("probe", "error", "not made: it needs the database and the models")]
         billing = UnbilledMetering(self._catalogs.prices)
-        sessions = PostgresSessionStore(self.opened)
+        sessions = TranscriptStore(self.opened)
         alone = self._settings.model_copy(update={"idle_processes": 0})
         async with AsyncExitStack() as stack:
             workspaces = Workspaces(self.opened, alone.allowed_host_roots)

@@ -1,10 +1,10 @@
-"""Checks of environment variables that have no effect: misspelled or overridden; pure."""
+"""Checks of environment variables without the effect that they should have; pure."""
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping
 
 from app.doctor.report import Check
-from app.platform.settings import SECRETS, Settings
+from app.platform.settings import QUOTED, SECRETS, Settings, is_quoted
 
 NAME = "variables"
 
@@ -27,7 +27,7 @@ def check_variables(
     """Warnings about the environment and `.env`; a single `ok` if there are none."""
     names = {name.upper() for name, value in environ.items() if value}
     in_file = {name.upper() for name in file_variables}
-    message = [*misspelled(names, in_file), *_ignored(names | in_file)]
+    message = [*misspelled(names, in_file), *_ignored(names | in_file), *_quoted(environ)]
     if settings is not None:
         message += _overridden(settings)
     if not message:
@@ -56,6 +56,11 @@ def _ignored(names: Collection[str]) -> Iterator[str]:
         yield f"no effect, because the CLI gets its own environment: {', '.join(kept)}"
     if proxies := sorted(_PROXIES & set(names)):
         yield f"no effect, because only RUNTALLY_HTTPS_PROXY names a proxy: {', '.join(proxies)}"
+
+
+def _quoted(environ: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(name for name, value in environ.items() if name.upper() in KNOWN and is_quoted(value)):
+        yield f"{name}: {QUOTED}; remove them unless they are meant"
 
 
 def _overridden(settings: Settings) -> Iterator[str]:

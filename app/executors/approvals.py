@@ -14,8 +14,8 @@ from app.errors import AppError, FieldError, Invalid
 from app.events import PermissionRequest, PermissionResolved, ResolvedBy
 from app.executors.evidence import AddEvidence, CallDecision, keep_none
 from app.executors.waiting.calls import CallKind, Publish, Resolution, WaitingCalls
-from app.executors.waiting.decisions import GRANTED, Decision, PermissionDecided, PermissionNotFound
 from app.executors.waiting.port import Waits
+from app.executors.waiting.records import GRANTED, Decision, PermissionDecided, PermissionNotFound
 from app.graphs.rules.evaluation import CallRules
 from app.graphs.rules.modes import permitted
 from app.graphs.rules.spec import ToolRule

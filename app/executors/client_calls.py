@@ -13,7 +13,7 @@ from app.events import ClientToolCall
 from app.executors.waiting.calls import CallKind, Publish, WaitingCalls
 from app.executors.waiting.port import Waits
 from app.storable import storable
-from runtally.tools.result import ToolErrorCode, ToolResult
+from runtally.tools.result import ToolResult
 
 MAX_RESULT_BYTES: Final = 50_000
 """Of a result, in UTF-8; the rest is cut off."""
@@ -93,12 +93,12 @@ class ClientToolCalls:
                 tool_call_id=call_id,
             )
         except AppError:
-            return _failed(_NOT_SENT, "failed")
+            return ToolResult.failed(_NOT_SENT)
         if (answer := resolution.answer) is not None:
             return ToolResult(answer.text, answer.visible, "failed" if answer.is_error else None)
         if resolution.reason == "expired":
-            return _failed(_NOT_ANSWERED, "timeout")
-        return _failed(_RUN_STOPPED, "failed")
+            return ToolResult.failed(_NOT_ANSWERED, "timeout")
+        return ToolResult.failed(_RUN_STOPPED)
 
     async def answer(self, call_id: str, result: ClientToolResult) -> None:
         """Answer a call; the same result twice counts once.
@@ -106,7 +106,3 @@ class ClientToolCalls:
         Raises `ClientToolCallNotFound`, `ClientToolCallAnswered`.
         """
         await self.calls.answer(call_id, result.kept)
-
-
-def _failed(text: str, code: ToolErrorCode) -> ToolResult:
-    return ToolResult(text, {"error": code}, code)

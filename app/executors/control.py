@@ -8,16 +8,25 @@ from datetime import timedelta
 import structlog
 
 from app.errors import AppError
-from app.events import Interrupted, OutputEvent, Status, StopKind, StopState, ToolCallResult, ToolCallStart
+from app.events import (
+    Interrupted,
+    OutputEvent,
+    RunWarning,
+    Status,
+    StopKind,
+    StopState,
+    ToolCallResult,
+    ToolCallStart,
+)
 from app.executors.approvals import Approvals, Permissions
 from app.executors.client_calls import ClientToolCalls
 from app.executors.evidence import AddEvidence, keep_none
 from app.executors.inbox import MessageInbox, MessageLimits, RunEnded
 from app.executors.waiting.budget import Budget
 from app.executors.waiting.calls import Publish
-from app.executors.waiting.decisions import Decision
 from app.executors.waiting.port import StoredCall, UnstoredWaits, Waits
 from app.executors.waiting.questions import Questions
+from app.executors.waiting.records import Decision
 from app.platform.background import first_of
 from app.requests.messages import SentMessage
 
@@ -208,6 +217,8 @@ class RunControl:
         `is_parked`: those are left to the next attempt.
         """
         self.has_ended = True
+        if (lost := self.inbox.pending()) and not (is_parked or self.is_handed_over):
+            await self._publish_state(_not_delivered(lost))
         self.inbox.close()
         for waiting in self._waiting:
             await waiting.end(is_parked=is_parked)
@@ -240,12 +251,19 @@ class RunControl:
             # The caller may be cancelled before the event is published.
             await asyncio.shield(publishing)
 
-    async def _publish_state(self, event: Interrupted) -> None:
+    async def _publish_state(self, event: Interrupted | RunWarning) -> None:
         try:
             await self._publish(event)
         except AppError as error:
             # The request counts, whether or not readers see it.
-            log.warning("run.interruption_not_published", state=event.state, reason=error.detail)
+            log.warning("run.notice_not_published", type=event.type, reason=error.detail)
         except Exception:
             # Perhaps nothing waits for it.
-            log.exception("run.interruption_failed", state=event.state)
+            log.exception("run.notice_failed", type=event.type)
+
+
+def _not_delivered(messages: Sequence[SentMessage]) -> RunWarning:
+    text = "The agent has not got these messages; send them with the next run."
+    return RunWarning(
+        code="messages_not_delivered", message=text, names=[each.message_id for each in messages]
+    )

@@ -3,8 +3,9 @@
 import re
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from app.platform.serialization.strict_yaml import StrictModel
 from app.requests.blank import require_visible
 
 _EMOJI: Final = re.compile(
@@ -29,10 +30,8 @@ Title = Annotated[str, Field(max_length=60), AfterValidator(_is_line)]
 Icon = Annotated[str, AfterValidator(_is_emoji)]
 
 
-class Suggestion(BaseModel):
+class Suggestion(StrictModel):
     """A message that people may begin with; in a file also one text that is both."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: Annotated[str, Field(max_length=120), AfterValidator(_is_line)]
     message: Annotated[str, Field(max_length=4_000), AfterValidator(require_visible)]

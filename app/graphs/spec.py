@@ -5,9 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
@@ -17,6 +15,7 @@ from app.gateway.web.spec import WebSpec
 from app.graphs.presentation import Icon, Suggestions, Title
 from app.graphs.rules.spec import ToolPattern, ToolRule
 from app.graphs.schemas import GraphInput, GraphOutput
+from app.platform.serialization.strict_yaml import StrictModel
 from app.requests.blank import require_visible
 from app.requests.dollars import Dollars
 from app.requests.run_request import (
@@ -72,10 +71,8 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
 _Text = Annotated[str, AfterValidator(require_visible)]
 
 
-class AgentSpec(BaseModel):
+class AgentSpec(StrictModel):
     """A subagent with its own prompt, its own model and some of the graph's tools."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     description: _Text
     """Read by the model to decide when to use this subagent."""
@@ -93,10 +90,8 @@ class AgentSpec(BaseModel):
     """Agents of Claude Code have it. Here the agent waits for its subagents, and so does the run."""
 
 
-class ClientToolRule(BaseModel):
+class ClientToolRule(StrictModel):
     """Which client tools a graph takes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     names: Annotated[str, Field(min_length=1, max_length=1_000)]
     """A regular expression that matches their whole names."""
@@ -114,10 +109,8 @@ class ClientToolRule(BaseModel):
 AgentName = Annotated[str, AfterValidator(_is_agent_name)]
 
 
-class GraphSpec(BaseModel):
+class GraphSpec(StrictModel):
     """A graph: the front matter of its file and, as `system_prompt`, the body."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, AfterValidator(_is_name)]
     description: _Text

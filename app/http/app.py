@@ -11,6 +11,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from app import __version__
 from app.bootstrap.roles import Role
 from app.bootstrap.services import Services
+from app.http import middleware
 from app.http.admission.bodies import BodyReader
 from app.http.admission.body_budget import BodyBudget
 from app.http.admission.limits import FailedKeyLimit, RequestLimits
@@ -24,14 +25,6 @@ from app.http.api.health.routes import MAX_AGE_S, unavailable_parts
 from app.http.api.pages.routes import files
 from app.http.managed_agents.errors import ManagedAgentsErrors
 from app.http.mcp.errors import McpErrors
-from app.http.middleware import (
-    CompressedJson,
-    HeadRequests,
-    RequestIds,
-    SecurityHeaders,
-    UnexpectedErrors,
-    UnreadBodies,
-)
 from app.http.native.openapi import event_schemas
 from app.http.openai.errors import OpenAiErrors
 from app.http.openapi.document import DocumentedApp
@@ -136,8 +129,8 @@ def create_app(
         app.mount("/assets", GZipMiddleware(files, compresslevel=6))
     app.state.literal_paths = LITERAL_PATHS
     # The middleware added last is the outermost.
-    app.add_middleware(CompressedJson)
-    app.add_middleware(UnexpectedErrors)
+    app.add_middleware(middleware.CompressedJson)
+    app.add_middleware(middleware.UnexpectedErrors)
     if origins := services.settings.cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, **_CORS)
     app.add_middleware(OpenAiErrors)
@@ -146,11 +139,11 @@ def create_app(
     app.add_middleware(ManagedAgentsErrors)
     app.add_middleware(McpErrors)
     # Around those that read the bodies of errors.
-    app.add_middleware(HeadRequests)
-    app.add_middleware(UnreadBodies)
-    app.add_middleware(SecurityHeaders)
+    app.add_middleware(middleware.HeadRequests)
+    app.add_middleware(middleware.UnreadBodies)
+    app.add_middleware(middleware.SecurityHeaders)
     app.add_middleware(RequestLog)
-    app.add_middleware(RequestIds)
+    app.add_middleware(middleware.RequestIds)
     return app
 
 

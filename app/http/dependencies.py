@@ -12,7 +12,9 @@ from fastapi import Depends, Header, Path, Query, Request
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
+from app.graphs.spec import GraphSpec
 from app.http.admission.authentication import RequireScopes, request_principal
+from app.http.admission.checks import request_fingerprint
 from app.http.admission.limits import request_limits
 from app.http.middleware import REQUEST_ID
 from app.http.streaming.closing import OpenStream, OpenStreams
@@ -137,11 +139,25 @@ def run_key(caller: Principal, run_id: str) -> RunKey:
     return RunKey(caller.account_id, RunId(run_id))
 
 
+async def visible_run(services: Services, caller: Principal, run_id: str) -> RunRecord:
+    """A run that the caller may read, also without contents; raises `RunNotFound`, `ScopeMissing`.
+
+    For those who send it something, too: they could ask the agent for what other keys have sent to it.
+    """
+    record = await services.runs.get(run_key(caller, run_id))
+    caller.require_reading(record.api_key_id, record.labels.end_user)
+    return record
+
+
 async def readable_run(services: Services, caller: Principal, run_id: str) -> RunRecord:
     """A run that the caller may read; raises `RunNotFound`, `RunDeleted`, `ScopeMissing`."""
     record = await services.runs.get_with_contents(run_key(caller, run_id))
     caller.require_reading(record.api_key_id, record.labels.end_user)
     return record
+
+
+def usable_graphs(services: Services, caller: Principal) -> list[GraphSpec]:
+    return [graph for graph in services.graphs.all() if caller.terms.allows_graph(graph.id)]
 
 
 async def location(request: Request) -> Callable[[str], str]:
@@ -153,28 +169,20 @@ async def location(request: Request) -> Callable[[str], str]:
 Location: TypeAlias = Annotated[Callable[[str], str], Depends(location)]
 
 
-async def approvals_page(request: Request, location: Location) -> str:
-    """The URL of the page where a person answers what waits, by the address that the client has used."""
-    return f"{str(request.base_url).removesuffix('/')}{location('/approvals')}"
-
-
-ApprovalsPage: TypeAlias = Annotated[str, Depends(approvals_page)]
-
-
-async def base_url(request: Request, location: Location) -> str:
+async def base_url(request: Request) -> str:
     """The URL of this server, by the address that the client has used."""
-    return f"{str(request.base_url).removesuffix('/')}{location('')}"
+    return f"{str(request.base_url).removesuffix('/')}{(await location(request))('')}"
 
 
 BaseUrl: TypeAlias = Annotated[str, Depends(base_url)]
 
 
-async def shared_page(request: Request, location: Location) -> str:
-    """The URL of the page that shows a shared conversation, by the address that the client has used."""
-    return f"{str(request.base_url).removesuffix('/')}{location('/shared')}"
+async def approvals_page(base_url: BaseUrl) -> str:
+    """The URL of the page where a person answers what waits."""
+    return f"{base_url}/approvals"
 
 
-SharedPageUrl: TypeAlias = Annotated[str, Depends(shared_page)]
+ApprovalsPage: TypeAlias = Annotated[str, Depends(approvals_page)]
 
 
 async def request_id(request: Request) -> str:
@@ -209,7 +217,7 @@ async def idempotency_key(
         str | None,
         Header(
             alias="Idempotency-Key",
-            description="Requests with the same key take effect once; replaces `runId`.",
+            description="Requests with the same key take effect once.",
             json_schema_extra={"pattern": "^[!-~]([ -~]{0,253}[!-~])?$"},
         ),
     ] = None,
@@ -240,3 +248,13 @@ async def keyed_posting(posting: PostingDep, key: IdempotencyKey) -> Posting:
 
 
 KeyedPosting: TypeAlias = Annotated[Posting, Depends(keyed_posting)]
+
+
+async def fingerprinted_posting(
+    posting: KeyedPosting, fingerprint: Annotated[bytes | None, Depends(request_fingerprint)]
+) -> Posting:
+    """The same where requests are equal if their bodies are: conversations are found, or made, for them."""
+    return Posting(**posting, fingerprint=fingerprint)
+
+
+FingerprintedPosting: TypeAlias = Annotated[Posting, Depends(fingerprinted_posting)]

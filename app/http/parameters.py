@@ -3,11 +3,12 @@
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeAlias, TypeVar
+from uuid import UUID
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from app.errors import Invalid
+from app.errors import Invalid, NotFound
 from app.http.admission.authentication import request_principal
 from app.ids import STATE_KEY_PATTERN
 from app.platform.pagination import MAX_PAGE, PageRequest
@@ -72,11 +73,31 @@ StorableText = Annotated[str, Field(pattern=r"^[^\x00]+$")]
 """PostgreSQL cannot store U+0000 in text."""
 
 
-def valid_state_key(given: str) -> str:
-    """The key of a conversation from a path; raises `ConversationNotFound` for one that cannot be."""
-    if not re.fullmatch(STATE_KEY_PATTERN, given):
-        raise ConversationNotFound
-    return given
+def uuid_in_path(alias: str, missing: type[NotFound]) -> Any:
+    """The id in a path as a dependency: what is no UUID is not found."""
+
+    async def read(given: Annotated[str, Path(alias=alias)]) -> UUID:
+        try:
+            return UUID(given)
+        except ValueError:
+            raise missing from None
+
+    return Depends(read)
+
+
+def name_in_path(alias: str, pattern: str, missing: type[NotFound]) -> Any:
+    """The same of ids that clients choose: PostgreSQL would reject some malformed ones."""
+
+    async def read(given: Annotated[str, Path(alias=alias)]) -> str:
+        if not re.fullmatch(pattern, given):
+            raise missing
+        return given
+
+    return Depends(read)
+
+
+def state_key_in_path(alias: str) -> Any:
+    return name_in_path(alias, STATE_KEY_PATTERN, ConversationNotFound)
 
 
 async def _labels(

@@ -24,6 +24,7 @@ from app.platform.postgres.connecting import DIRECT, Connector
 from app.platform.postgres.errors import is_away
 from app.platform.postgres.notifications import Notifications
 from app.platform.postgres.passwords import PasswordNotAvailable, PasswordSource
+from app.platform.postgres.prepared import SelfCommitting
 from app.platform.schema.compatibility import SchemaOutdated, SchemaUnknown
 from app.platform.schema.repository import upgrade, usable_revision
 from app.platform.serialization.stored_json import dump_json, load_json
@@ -94,12 +95,13 @@ class DatabaseUnavailable(Unavailable):
     code = "database_unavailable"
     reason = ""
     """What the database answered, without any values; for the log."""
+    is_refused = False
 
     @classmethod
-    def because(cls, reason: str, *, is_away: bool = False) -> Self:
+    def because(cls, reason: str, *, is_away: bool = False, is_refused: bool = False) -> Self:
         """The error with its reason; `is_away`: there is no connection, whatever is executed."""
         error = cls()
-        error.reason, error.is_logged = reason, is_away
+        error.reason, error.is_refused, error.is_logged = reason, is_refused, is_away or is_refused
         return error
 
 
@@ -209,15 +211,18 @@ class Database:
     async def write(self) -> AsyncIterator[Transaction]:
         """A transaction of one statement, which commits itself: one round trip instead of three."""
         with self._watched(writes=True):
-            async with self.use.autocommitting(self._autocommit.connect()) as connection:
+            async with self._self_committing() as connection:
                 yield Transaction(connection)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Snapshot]:
         """A view for one statement. Without a transaction it takes one round trip instead of three."""
         with self._watched():
-            async with self.use.autocommitting(self._autocommit.connect()) as connection:
+            async with self._self_committing() as connection:
                 yield Snapshot(connection)
+
+    def _self_committing(self) -> SelfCommitting:
+        return SelfCommitting(self._autocommit, self.use.opening, self._connector.statement_name)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
@@ -253,7 +258,7 @@ class Database:
                 yield
         except DatabaseUnavailable as error:
             if error.is_logged:
-                self._availability.failed(error.reason)
+                (self._failures if error.is_refused else self._availability).failed(error.reason)
             raise
         except StatementFailed as error:
             if not error.by_values:
@@ -370,7 +375,8 @@ def _translate_errors(*, writes: bool = False) -> Iterator[None]:
             raise raised from None
         text_ = errors.redacted_text(error)
         if errors.is_temporary(error) or (writes and errors.sqlstate_of(error) == errors.READ_ONLY):
-            raise DatabaseUnavailable.because(text_, is_away=is_away(error)) from error
+            is_refused = errors.is_refused(error)
+            raise DatabaseUnavailable.because(text_, is_away=is_away(error), is_refused=is_refused) from error
         # Without the original error, which quotes rows and parameters: the traceback is logged.
         raise StatementFailed(text_, by_values=errors.is_by_values(error)).with_traceback(
             error.__traceback__

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    AliasGenerator,
     BeforeValidator,
     Field,
     SecretStr,
@@ -55,9 +56,10 @@ class SettingsError(OperatorError):
 
 
 class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, TelemetrySettings):
-    """The settings of an operator. An empty variable counts as unset."""
+    """The settings of an operator: `name` is RUNTALLY_NAME. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(
+        alias_generator=AliasGenerator(validation_alias=lambda name: f"RUNTALLY_{name.upper()}"),
         env_file=ENV_FILE,
         env_file_encoding=ENCODING,
         env_ignore_empty=True,
@@ -71,132 +73,86 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
     temporal_namespace: str = Field("default", min_length=1, validation_alias="TEMPORAL_NAMESPACE")
     temporal_api_key: SecretStr | None = Field(None, validation_alias="TEMPORAL_API_KEY")
     temporal_tls: bool = Field(default=False, validation_alias="TEMPORAL_TLS")
-    temporal_task_queue: str = Field(
-        "runtally", min_length=1, max_length=200, validation_alias="RUNTALLY_TEMPORAL_TASK_QUEUE"
-    )
-    data_dir: Path = Field(Path(".runtally"), validation_alias="RUNTALLY_DATA_DIR")
+    temporal_task_queue: str = Field("runtally", min_length=1, max_length=200)
+    data_dir: Path = Path(".runtally")
     anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
     anthropic_base_url: HttpUrl = Field("https://api.anthropic.com", validation_alias="ANTHROPIC_BASE_URL")
     anthropic_admin_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_ADMIN_API_KEY")
     anthropic_admin_base_url: HttpUrl = Field(
         "https://api.anthropic.com", validation_alias="ANTHROPIC_ADMIN_BASE_URL"
     )
-    provider_key_ids: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), validation_alias="RUNTALLY_PROVIDER_KEY_IDS"
-    )
-    reconcile_settle_minutes: int = Field(
-        30, ge=5, le=10_080, validation_alias="RUNTALLY_RECONCILE_SETTLE_MINUTES"
-    )
-    claude_auth: Literal["api_key", "local_session"] = Field(
-        "api_key", validation_alias="RUNTALLY_CLAUDE_AUTH"
-    )
-    claude_config_dir: Path | None = Field(None, validation_alias="RUNTALLY_CLAUDE_CONFIG_DIR")
-    default_model: str = Field("claude-sonnet-5-5", validation_alias="RUNTALLY_DEFAULT_MODEL")
-    title_model: str | None = Field(None, validation_alias="RUNTALLY_TITLE_MODEL")
-    models_file: Path | None = Field(None, validation_alias="RUNTALLY_MODELS_FILE")
-    graphs_dir: Path | None = Field(None, validation_alias="RUNTALLY_GRAPHS_DIR")
-    skills_dir: Path | None = Field(None, validation_alias="RUNTALLY_SKILLS_DIR")
-    tools: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_TOOLS")
-    allowed_host_roots: Annotated[tuple[Path, ...], NoDecode] = Field(
-        (), validation_alias="RUNTALLY_ALLOWED_HOST_ROOTS"
-    )
-    mcp_secrets: Annotated[dict[str, SecretStr], NoDecode] = Field(
-        default_factory=dict, validation_alias="RUNTALLY_MCP_SECRETS"
-    )
-    mcp_token_key: Annotated[SecretStr, Field(min_length=32)] | None = Field(
-        None, validation_alias="RUNTALLY_MCP_TOKEN_KEY"
-    )
-    bootstrap_key: SecretStr | None = Field(None, validation_alias="RUNTALLY_BOOTSTRAP_KEY")
+    provider_key_ids: Annotated[tuple[str, ...], NoDecode] = ()
+    reconcile_settle_minutes: int = Field(30, ge=5, le=10_080)
+    claude_auth: Literal["api_key", "local_session"] = "api_key"
+    claude_config_dir: Path | None = None
+    default_model: str = "claude-sonnet-5-5"
+    title_model: str | None = None
+    models_file: Path | None = None
+    graphs_dir: Path | None = None
+    skills_dir: Path | None = None
+    tools: Annotated[tuple[str, ...], NoDecode] = ()
+    allowed_host_roots: Annotated[tuple[Path, ...], NoDecode] = ()
+    mcp_secrets: Annotated[dict[str, SecretStr], NoDecode] = Field(default_factory=dict)
+    mcp_token_key: Annotated[SecretStr, Field(min_length=32)] | None = None
+    bootstrap_key: SecretStr | None = None
     jwt_issuers: Annotated[
         tuple[TokenIssuer, ...], NoDecode, BeforeValidator(read_issuers), AfterValidator(check_issuers)
-    ] = Field((), validation_alias="RUNTALLY_JWT_ISSUERS")
-    log_format: Literal["auto", "console", "json"] = Field("auto", validation_alias="RUNTALLY_LOG_FORMAT")
-    log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
-        "info", validation_alias="RUNTALLY_LOG_LEVEL"
-    )
-    markup: Decimal = Field(Decimal("1.0"), ge=0, le=1000, validation_alias="RUNTALLY_MARKUP")
-    prices_file: Path | None = Field(None, validation_alias="RUNTALLY_PRICES_FILE")
-    sealing_key_file: Path | None = Field(None, validation_alias="RUNTALLY_SEALING_KEY_FILE")
-    sealing_interval_s: int = Field(
-        86_400, ge=1, le=31_536_000, validation_alias="RUNTALLY_SEALING_INTERVAL_S"
-    )
-    max_concurrent_runs: int = Field(8, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_CONCURRENT_RUNS")
-    max_queued_runs: int = Field(256, ge=0, le=_MOST, validation_alias="RUNTALLY_MAX_QUEUED_RUNS")
-    max_runs_per_account: int | None = Field(
-        None, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_RUNS_PER_ACCOUNT"
-    )
-    max_runs_per_key: int | None = Field(None, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_RUNS_PER_KEY")
-    max_schedules_per_account: int = Field(
-        100, ge=0, le=100_000, validation_alias="RUNTALLY_MAX_SCHEDULES_PER_ACCOUNT"
-    )
-    max_waiting_messages: int = Field(64, ge=1, le=10_000, validation_alias="RUNTALLY_MAX_WAITING_MESSAGES")
-    idle_processes: int = Field(4, ge=0, le=256, validation_alias="RUNTALLY_IDLE_PROCESSES")
-    idle_process_minutes: float = Field(10, gt=0, le=1440, validation_alias="RUNTALLY_IDLE_PROCESS_MINUTES")
-    prompt_cache_ttl: Literal["5m", "1h"] = Field("5m", validation_alias="RUNTALLY_PROMPT_CACHE_TTL")
-    lease_s: float = Field(15, ge=1, le=300, validation_alias="RUNTALLY_LEASE_S")
-    drain_s: float = Field(20, ge=0, le=86_400, validation_alias="RUNTALLY_DRAIN_S")
-    park_after_s: float = Field(30, ge=0.05, le=86_400, validation_alias="RUNTALLY_PARK_AFTER_S")
-    external_idle_s: float = Field(900, gt=0, le=86_400, validation_alias="RUNTALLY_EXTERNAL_IDLE_S")
-    run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
-    schema_workers: int = Field(2, ge=1, le=32, validation_alias="RUNTALLY_SCHEMA_WORKERS")
-    schema_check_s: float = Field(0.5, ge=0.05, le=30, validation_alias="RUNTALLY_SCHEMA_CHECK_S")
-    max_body_bytes: int = Field(
-        20_971_520, ge=1024, le=_MOST_BYTES, validation_alias="RUNTALLY_MAX_BODY_BYTES"
-    )
-    max_attachments: int = Field(20, ge=0, le=100, validation_alias="RUNTALLY_MAX_ATTACHMENTS")
-    max_attachment_bytes: int = Field(
-        10_485_760, ge=1024, le=_MOST_BYTES, validation_alias="RUNTALLY_MAX_ATTACHMENT_BYTES"
-    )
-    attachment_urls: bool = Field(default=False, validation_alias="RUNTALLY_ATTACHMENT_URLS")
-    max_run_output_mb: int = Field(256, ge=1, le=_MOST_MB, validation_alias="RUNTALLY_MAX_RUN_OUTPUT_MB")
-    evidence: bool = Field(default=True, validation_alias="RUNTALLY_EVIDENCE")
-    objects: str | None = Field(None, validation_alias="RUNTALLY_OBJECTS")
-    objects_key: Annotated[SecretStr, Field(min_length=32)] | None = Field(
-        None, validation_alias="RUNTALLY_OBJECTS_KEY"
-    )
-    max_storage_mb_per_account: int = Field(
-        10_240, ge=0, le=_MOST_MB, validation_alias="RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT"
-    )
-    max_conversation_mb: int = Field(64, ge=1, le=_MOST_MB, validation_alias="RUNTALLY_MAX_CONVERSATION_MB")
-    retention_days: int = Field(0, ge=0, le=36_500, validation_alias="RUNTALLY_RETENTION_DAYS")
-    events_retention_days: int = Field(0, ge=0, le=36_500, validation_alias="RUNTALLY_EVENTS_RETENTION_DAYS")
-    transcripts_retention_days: int = Field(
-        0, ge=0, le=36_500, validation_alias="RUNTALLY_TRANSCRIPTS_RETENTION_DAYS"
-    )
-    max_memory_mb: int | None = Field(None, ge=128, le=_MOST_MB, validation_alias="RUNTALLY_MAX_MEMORY_MB")
-    max_bodies_bytes: int = Field(
-        268_435_456, ge=1024, le=_MOST_BYTES, validation_alias="RUNTALLY_MAX_BODIES_BYTES"
-    )
-    max_bodies_bytes_per_account: int = Field(
-        67_108_864, ge=1024, le=_MOST_BYTES, validation_alias="RUNTALLY_MAX_BODIES_BYTES_PER_ACCOUNT"
-    )
-    max_body_bytes_per_second: int = Field(
-        8_388_608, ge=1024, le=_MOST_BYTES, validation_alias="RUNTALLY_MAX_BODY_BYTES_PER_SECOND"
-    )
-    body_timeout_s: int = Field(120, ge=1, le=3600, validation_alias="RUNTALLY_BODY_TIMEOUT_S")
-    header_timeout_s: int = Field(10, ge=1, le=600, validation_alias="RUNTALLY_HEADER_TIMEOUT_S")
-    write_timeout_s: int = Field(30, ge=1, le=3600, validation_alias="RUNTALLY_WRITE_TIMEOUT_S")
-    max_connections: int = Field(2000, ge=16, le=_MOST, validation_alias="RUNTALLY_MAX_CONNECTIONS")
-    max_connections_per_address: int = Field(
-        256, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_CONNECTIONS_PER_ADDRESS"
-    )
-    max_readers_per_key: int = Field(200, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_READERS_PER_KEY")
-    max_readers_per_run: int = Field(50, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_READERS_PER_RUN")
-    max_writes_per_second: int = Field(50, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_WRITES_PER_SECOND")
-    max_failed_keys_per_minute: int = Field(
-        60, ge=1, le=_MOST, validation_alias="RUNTALLY_MAX_FAILED_KEYS_PER_MINUTE"
-    )
-    metrics_port: int | None = Field(None, ge=0, le=65_535, validation_alias="RUNTALLY_METRICS_PORT")
-    webhook_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_WEBHOOK_ALLOW_PRIVATE")
-    egress_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_EGRESS_ALLOW_PRIVATE")
-    on_disconnect: Literal["continue", "cancel"] = Field(
-        "continue", validation_alias="RUNTALLY_ON_DISCONNECT"
-    )
-    disconnect_grace_s: float = Field(10.0, ge=1, le=3600, validation_alias="RUNTALLY_DISCONNECT_GRACE_S")
-    path_prefix: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._~-]{1,100}){1,10}$")] | None = Field(
-        None, validation_alias="RUNTALLY_PATH_PREFIX"
-    )
-    allow_http_sign_in: bool = Field(default=False, validation_alias="RUNTALLY_ALLOW_HTTP_SIGN_IN")
+    ] = ()
+    log_format: Literal["auto", "console", "json"] = "auto"
+    log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
+    markup: Decimal = Field(Decimal("1.0"), ge=0, le=1000)
+    prices_file: Path | None = None
+    sealing_key_file: Path | None = None
+    sealing_interval_s: int = Field(86_400, ge=1, le=31_536_000)
+    max_concurrent_runs: int = Field(8, ge=1, le=_MOST)
+    max_queued_runs: int = Field(256, ge=0, le=_MOST)
+    max_runs_per_account: int | None = Field(None, ge=1, le=_MOST)
+    max_runs_per_key: int | None = Field(None, ge=1, le=_MOST)
+    max_schedules_per_account: int = Field(100, ge=0, le=100_000)
+    max_waiting_messages: int = Field(64, ge=1, le=10_000)
+    idle_processes: int = Field(4, ge=0, le=256)
+    idle_process_minutes: float = Field(10, gt=0, le=1440)
+    prompt_cache_ttl: Literal["5m", "1h"] = "5m"
+    lease_s: float = Field(15, ge=1, le=300)
+    drain_s: float = Field(20, ge=0, le=86_400)
+    park_after_s: float = Field(30, ge=0.05, le=86_400)
+    external_idle_s: float = Field(900, gt=0, le=86_400)
+    run_timeout_s: int = Field(600, ge=1, le=86_400)
+    schema_workers: int = Field(2, ge=1, le=32)
+    schema_check_s: float = Field(0.5, ge=0.05, le=30)
+    max_body_bytes: int = Field(20_971_520, ge=1024, le=_MOST_BYTES)
+    max_attachments: int = Field(20, ge=0, le=100)
+    max_attachment_bytes: int = Field(10_485_760, ge=1024, le=_MOST_BYTES)
+    attachment_urls: bool = False
+    max_run_output_mb: int = Field(256, ge=1, le=_MOST_MB)
+    evidence: bool = True
+    objects: str | None = None
+    objects_key: Annotated[SecretStr, Field(min_length=32)] | None = None
+    max_storage_mb_per_account: int = Field(10_240, ge=0, le=_MOST_MB)
+    max_conversation_mb: int = Field(64, ge=1, le=_MOST_MB)
+    retention_days: int = Field(0, ge=0, le=36_500)
+    events_retention_days: int = Field(0, ge=0, le=36_500)
+    transcripts_retention_days: int = Field(0, ge=0, le=36_500)
+    max_memory_mb: int | None = Field(None, ge=128, le=_MOST_MB)
+    max_bodies_bytes: int = Field(268_435_456, ge=1024, le=_MOST_BYTES)
+    max_bodies_bytes_per_account: int = Field(67_108_864, ge=1024, le=_MOST_BYTES)
+    max_body_bytes_per_second: int = Field(8_388_608, ge=1024, le=_MOST_BYTES)
+    body_timeout_s: int = Field(120, ge=1, le=3600)
+    header_timeout_s: int = Field(10, ge=1, le=600)
+    write_timeout_s: int = Field(30, ge=1, le=3600)
+    max_connections: int = Field(2000, ge=16, le=_MOST)
+    max_connections_per_address: int = Field(256, ge=1, le=_MOST)
+    max_readers_per_key: int = Field(200, ge=1, le=_MOST)
+    max_readers_per_run: int = Field(50, ge=1, le=_MOST)
+    max_writes_per_second: int = Field(50, ge=1, le=_MOST)
+    max_failed_keys_per_minute: int = Field(60, ge=1, le=_MOST)
+    metrics_port: int | None = Field(None, ge=0, le=65_535)
+    webhook_allow_private: bool = False
+    egress_allow_private: bool = False
+    on_disconnect: Literal["continue", "cancel"] = "continue"
+    disconnect_grace_s: float = Field(10.0, ge=1, le=3600)
+    path_prefix: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._~-]{1,100}){1,10}$")] | None = None
+    allow_http_sign_in: bool = False
 
     @field_validator("tools", "allowed_host_roots", "provider_key_ids", "telemetry_backends", mode="before")
     @classmethod
@@ -286,6 +242,7 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
                 variables = {**read_env_file(Path(file)), **variables}
             given = {**_in_upper_case(variables), **values}
             _require_text(given)
+            _require_unquoted(given)
             found, problems = read_secret_files(SECRETS, given)
             settings = cls(**{**found, **values})
         except ValidationError as error:
@@ -303,6 +260,14 @@ SECRETS = frozenset(
     if "SecretStr" in str(field.annotation) or str(field.validation_alias) in _IN_FILES
 )
 """The settings that may be secret: each NAME may be in the file NAME_FILE instead."""
+
+QUOTED = "the quotes around it are part of the value (`docker --env-file` keeps them)"
+
+_NEVER_QUOTED = {
+    str(field.validation_alias)
+    for field in Settings.model_fields.values()
+    if "SecretStr" not in str(field.annotation)
+} - {"DATABASE_PASSWORD_COMMAND"}
 
 _SOURCES_OF_SECRETS = {
     "DATABASE_PASSWORD_COMMAND",
@@ -332,6 +297,17 @@ def _require_text(variables: Mapping[str, Any]) -> None:
             is_text = False
         if not is_text:
             raise SettingsError(f"The settings are invalid:\n  {name}: must be UTF-8 text without NUL")
+
+
+def is_quoted(value: object) -> bool:
+    return isinstance(value, str) and len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+
+
+def _require_unquoted(variables: Mapping[str, Any]) -> None:
+    quoted = [name for name in sorted(_NEVER_QUOTED & variables.keys()) if is_quoted(variables[name])]
+    if quoted:
+        lines = [f"  {name}: {QUOTED}; remove them" for name in quoted]
+        raise SettingsError("\n".join(["The settings are invalid:", *lines]))
 
 
 def _in_upper_case(variables: Mapping[str, str | None]) -> dict[str, str | None]:

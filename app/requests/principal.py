@@ -148,6 +148,14 @@ class Principal:
         """Whether it may read what other keys of the account have started."""
         return self.end_user is None and self.may("runs:read")
 
+    @property
+    def labels(self) -> KeyLabels | None:
+        return self.terms.labels or (None if self.person is None else KeyLabels.of(end_user=self.person))
+
+    @property
+    def own_end_user(self) -> str | None:
+        return None if self.labels is None else self.labels.end_user
+
     def may(self, scope: Scope) -> bool:
         """Whether the key has this scope; `admin` includes some others."""
         return scope in self.scopes or (scope in OF_ADMIN and "admin" in self.scopes)
@@ -159,8 +167,7 @@ class Principal:
 
     def labelled(self, request: Labelled) -> Labelled:
         """A request with the labels of the key; raises `Invalid` for one that names others than it may."""
-        labels = self.terms.labels or (None if self.person is None else KeyLabels.of(end_user=self.person))
-        return request if labels is None else labels.applied_to(request)
+        return request if self.labels is None else self.labels.applied_to(request)
 
     def require_reading(self, started_by: ApiKeyId, end_user: str | None = None) -> None:
         """Raise `ScopeMissing` unless the key may read runs that the key `started_by` started.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from app.billing.budgets.records import Amount
 from app.billing.credit.ledger import CreditLedger
 from app.billing.token_rates.service import require_tokens
-from app.conversations.repository import change_managed
+from app.conversations.repository import update_conversation
 from app.executors.port import RunPlan
 from app.ids import AccountId, ApiKeyId, RunKey
 from app.platform.db import Database, NothingStored, Transaction
@@ -139,10 +139,10 @@ class RunAcceptance:
                 turn = replace(turn, replaces=turn.replaces or origin.cancels_earlier)
                 plan = replace(plan, conversation=turn.conversation, shown_answer=origin.shown_answer)
                 if (begun := origin.begins) is not None:
-                    new_session = replace(turn.conversation, deployment_id=begun.deployment_id)
                     # Those of clients have the title that they are given, or none.
-                    title = begun.title if begun.deployment_id is None else new_session.title
-                    await change_managed(tx, new_session, begun.managed, title=title)
+                    title = begun.title if begun.deployment_id is None else turn.conversation.title
+                    columns = {"managed": begun.managed, "deployment_id": begun.deployment_id}
+                    await update_conversation(tx, turn.conversation, title=title, **columns)
                 # Before the queue and the credit of the account are locked: the same order as everywhere.
                 await request_cancels(tx, turn.to_cancel)
             if (record := await self.queue.insert(tx, replace(new, conversation=plan.conversation))) is None:

@@ -15,7 +15,7 @@ from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.events import PermissionRequest
 from app.executors.inbox import RunEnded
 from app.executors.port import NO_SCHEMAS, RunSchemas
-from app.executors.waiting.decisions import PermissionDecided
+from app.executors.waiting.records import PermissionDecided
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, RunId, RunKey

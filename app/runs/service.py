@@ -30,7 +30,7 @@ from app.runs.intake.submission import RunSubmission
 from app.runs.records import DriftedRuns, RunFilter, RunRecord
 from app.runs.repository import find_run, newest_runs, stored_request
 from app.runs.requests.codec import RequestCodec
-from app.runs.requests.posted import MessageOrigin, PostedRun, Posting, origin_of
+from app.runs.requests.posted import MessageOrigin, PostedRun, Posting, joined, origin_of
 from app.runs.supervisor import RunSupervisor
 from app.streams.port import LogEntry
 
@@ -79,11 +79,13 @@ class RunService:
         `ConversationFull`, `HistoryConflict`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`,
         `SandboxUnavailable`, `StorageFull`, `RunDeleted`, `MessagesNotStored`.
         """
-        given_id = _given_id(caller, request, posting.get("idempotency_key"))
+        # None: a run that cannot exist yet.
+        given_id = RunId(request.run_id) if request.run_id else id_of_key(caller, posting)
         run = RunKey(caller.account_id, given_id or RunId(str(new_uuid())))
         note(run_id=run.run_id)
         origin = origin or origin_of(request)
-        fingerprint = origin.fingerprint or await self.codec.fingerprint(request)
+        known = posting.get("fingerprint") or origin.fingerprint
+        fingerprint = known or await self.codec.fingerprint(request)
         posted = PostedRun(
             *(run, caller, request, origin, fingerprint), posting["request_id"], posting.get("caller_trace")
         )
@@ -101,6 +103,17 @@ class RunService:
             return posted.join(await self.get(run))
         self.on_start(self, posted, started)
         return started
+
+    async def posted_before(self, caller: Principal, **posting: Unpack[Posting]) -> RunRecord | None:
+        """The run that the same request has started, by its `Idempotency-Key` and fingerprint.
+
+        Raises `ScopeMissing`, `RunIdTaken`, `RunDeleted`.
+        """
+        run_id, fingerprint = id_of_key(caller, posting), posting.get("fingerprint")
+        if run_id is None or fingerprint is None:
+            return None
+        existing = await self._find(RunKey(caller.account_id, run_id))
+        return None if existing is None else joined(caller, existing, fingerprint)
 
     async def get(self, run: RunKey) -> RunRecord:
         """The run; raises `RunNotFound`."""
@@ -229,13 +242,10 @@ class RunService:
 OnStart: TypeAlias = Callable[[RunService, PostedRun, RunRecord], None]
 
 
-def _given_id(caller: Principal, request: GraphRunRequest, idempotency_key: str | None) -> RunId | None:
-    """The id that the client decides; None for a run that cannot exist yet."""
-    if request.run_id is not None:
-        return RunId(request.run_id)
-    if idempotency_key is not None:
-        return run_of_key(caller, idempotency_key)
-    return None
+def id_of_key(caller: Principal, posting: Posting) -> RunId | None:
+    """The id that the request's `Idempotency-Key` decides."""
+    key = posting.get("idempotency_key")
+    return None if key is None else run_of_key(caller, key)
 
 
 def run_of_key(caller: Principal, idempotency_key: str) -> RunId:

@@ -14,8 +14,8 @@ from app.errors import AppError
 from app.ids import new_uuid
 from app.requests.wire_models import WireModel
 from app.streams.relay.attachments import Attachments
+from app.streams.relay.client import Relay
 from app.streams.relay.connection import EventLogUnavailable
-from app.streams.relay.server import Relay
 
 MAX_MESSAGE_BYTES = 2**17
 """Larger messages are neither sent nor parsed: the event loop would stand still meanwhile, and the relay

@@ -19,11 +19,11 @@ from app.platform.background import forever
 from app.platform.clock.clock import host_time
 from app.platform.clock.event_times import EventTimes
 from app.streams.port import LogEntry, WriterFenced
+from app.streams.relay.client import Relay, RelayPart
 from app.streams.relay.connection import EventLogUnavailable, RelayConnection
 from app.streams.relay.feeds import RunFeeds
 from app.streams.relay.flusher import Flusher
 from app.streams.relay.run_feed import RunFeed
-from app.streams.relay.server import Relay, RelayPart
 from app.streams.relay.stream_reader import read_whole_stream, stream_name
 from app.streams.relay.written_run import WrittenRun
 from app.streams.run_buffer import RunBuffer

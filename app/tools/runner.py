@@ -52,7 +52,7 @@ class ToolRunner:
             return ToolResult(output.markdown, visible, content=output.content)
         except _CallFailed as failure:
             log.warning("tool.failed", tool_id=tool_id, tool_call_id=context.tool_call_id, code=failure.code)
-            return ToolResult(failure.text, {"error": failure.code}, failure.code)
+            return ToolResult.failed(failure.text, failure.code)
         except asyncio.CancelledError:
             if _being_cancelled():
                 raise
@@ -60,7 +60,7 @@ class ToolRunner:
             log.exception("tool.crashed", tool_id=tool_id, tool_call_id=context.tool_call_id)
         except (Exception, SystemExit):
             log.exception("tool.crashed", tool_id=tool_id, tool_call_id=context.tool_call_id)
-        return ToolResult("The tool failed.", {"error": "failed"}, "failed")
+        return ToolResult.failed("The tool failed.")
 
     async def _authorize(
         self, tool_id: str, raw_args: object, context: ToolContext

@@ -56,7 +56,7 @@ export function choose(name) {
 
 /**
  * A message; its id if there is none.
- * @param {string} id
+ * @param {MessageId} id
  * @param {Values} [values] of its variables
  */
 export function t(id, values) {
@@ -75,7 +75,7 @@ export function tIfKnown(id, values) {
 
 /**
  * A message whose variables are elements.
- * @param {string} id
+ * @param {MessageId} id
  * @param {Record<string, Html>} elements
  */
 export function tWithElements(id, elements) {

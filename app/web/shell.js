@@ -13,13 +13,13 @@ import { session } from "./session.js";
 
 /** Reached by a link alone. */
 const DEVICE = "device";
-const PAGES = [
+const PAGES = /** @type {const} */ ([
   { name: "chat", href: "./", needs: "runs:read" },
   { name: "approvals", href: "./approvals", needs: "runs:read" },
   { name: "billing", href: "./billing", needs: "receipts:read" },
   { name: "console", href: "./console", needs: "receipts:read" },
   { name: DEVICE, href: "./device", needs: "external:write" },
-];
+]);
 /** The pages that tell of something while they are hidden. */
 const NOTICES = ["chat", "approvals"];
 /** Scopes that `admin` includes. */

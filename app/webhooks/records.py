@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from app.errors import Invalid
 from app.ids import AccountId
 from app.webhooks.message import WebhookEvent, WebhookFormat
 from app.webhooks.retries import DeliveryProblem
@@ -16,24 +17,35 @@ DeliveryStatus = Literal["pending", "delivered", "failed", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
-class NewWebhook:
-    """The values of a webhook to insert."""
+class Registration:
+    """The properties of a webhook that its account sets."""
+
+    url: str
+    events: tuple[WebhookEvent, ...]
+    description: str | None = None
+    format: WebhookFormat = "runtally"
+    event_type: str | None = None
+    subject: str | None = None
+    enabled: bool = True
+
+    def check(self) -> None:
+        """Raise `Invalid` naming a field that does not go with the format."""
+        if self.format == "runtally":
+            for name, value in (("eventType", self.event_type), ("subject", self.subject)):
+                if value is not None:
+                    raise Invalid.field(name, "is only for the formats cloudevents and stripe")
+        elif set(self.events) != {"receipt.created"}:
+            raise Invalid.field("events", f"must be receipt.created alone in the format {self.format}")
+        elif self.format == "stripe" and self.event_type is None:
+            raise Invalid.field("eventType", "is needed in the format stripe: the event name of the meter")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook(Registration):
+    """A stored webhook, without its secret."""
 
     id: UUID
     account_id: AccountId
-    url: str
-    events: tuple[WebhookEvent, ...]
-    description: str | None
-    format: WebhookFormat
-    event_type: str | None
-    subject: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Webhook(NewWebhook):
-    """A stored webhook, without its secret."""
-
-    enabled: bool
     disabled_reason: DisabledReason | None
     disabled_at: datetime | None
     created_at: datetime

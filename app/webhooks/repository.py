@@ -9,21 +9,22 @@ from uuid import UUID
 from sqlalchemy import and_, delete, func, insert, select, update
 from sqlalchemy.engine import RowMapping
 
-from app.ids import AccountId
+from app.ids import AccountId, new_uuid
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
-from app.webhooks.records import Delivery, DisabledReason, NewWebhook, Webhook
+from app.webhooks.records import Delivery, DisabledReason, Registration, Webhook
 from app.webhooks.tables import webhook_deliveries, webhooks
 
 _deliveries = webhook_deliveries.c
 
 
-async def insert_webhook(tx: Transaction, webhook: NewWebhook, *, secret: str) -> Webhook:
-    """Insert an enabled webhook."""
+async def insert_webhook(
+    tx: Transaction, account_id: AccountId, registration: Registration, *, secret: str
+) -> Webhook:
     statement = (
         insert(webhooks)
-        .values(asdict(webhook) | {"events": list(webhook.events)})
-        .values(secret=secret, enabled=True, created_at=func.now())
+        .values(asdict(registration) | {"events": list(registration.events)})
+        .values(id=new_uuid(), account_id=account_id, secret=secret, created_at=func.now())
         .returning(*_WEBHOOK)
     )
     return _webhook((await tx.execute(statement)).mappings().one())

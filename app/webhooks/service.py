@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
 from app.errors import Conflict, Invalid, NotFound
-from app.ids import AccountId, new_uuid
+from app.ids import AccountId
 from app.platform.db import Database, Reader, Transaction
 from app.platform.pagination import PageRequest
 from app.platform.postgres.statements import serialize
@@ -15,7 +15,7 @@ from app.platform.ssrf_guard import AddressPolicy, AddressRefused, NameNotFound,
 from app.webhooks import repository
 from app.webhooks.delivery_repository import find_backlog, name_by_hash_in_deliveries
 from app.webhooks.message import EVENTS, WebhookEvent, WebhookFormat, delivery_id, mint_secret
-from app.webhooks.records import Delivery, DeliveryBacklog, NewWebhook, Webhook
+from app.webhooks.records import Delivery, DeliveryBacklog, Registration, Webhook
 
 MAX_WEBHOOKS = 20
 """Per account: each event is stored once for each of its webhooks."""
@@ -55,30 +55,6 @@ class WebhookIsDisabled(Conflict):
     code = "webhook_disabled"
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """The properties of a webhook that its account sets."""
-
-    url: str
-    events: tuple[WebhookEvent, ...]
-    description: str | None = None
-    format: WebhookFormat = "runtally"
-    event_type: str | None = None
-    subject: str | None = None
-    enabled: bool = True
-
-    def check(self) -> None:
-        """Raise `Invalid` naming a field that does not go with the format."""
-        if self.format == "runtally":
-            for name, value in (("eventType", self.event_type), ("subject", self.subject)):
-                if value is not None:
-                    raise Invalid.field(name, "is only for the formats cloudevents and stripe")
-        elif set(self.events) != {"receipt.created"}:
-            raise Invalid.field("events", f"must be receipt.created alone in the format {self.format}")
-        elif self.format == "stripe" and self.event_type is None:
-            raise Invalid.field("eventType", "is needed in the format stripe: the event name of the meter")
-
-
 class Webhooks:
     """Registers, changes and lists webhooks and replays deliveries, of one account at a time."""
 
@@ -102,21 +78,12 @@ class Webhooks:
         registration.check()
         secret = _secret_for(registration.format, token)
         await self.check_url(registration.url)
-        new = NewWebhook(
-            new_uuid(),
-            account_id,
-            registration.url,
-            _sorted_events(registration.events),
-            registration.description,
-            registration.format,
-            registration.event_type,
-            registration.subject,
-        )
+        new = replace(registration, events=_sorted_events(registration.events))
         async with self._database.transaction() as tx:
             await serialize(tx, "webhooks", account_id)
             if len(await repository.find_webhooks(tx, account_id)) >= MAX_WEBHOOKS:
                 raise TooManyWebhooks
-            return await repository.insert_webhook(tx, new, secret=secret), secret
+            return await repository.insert_webhook(tx, account_id, new, secret=secret), secret
 
     async def list_webhooks(self, account_id: AccountId) -> list[Webhook]:
         """An account's webhooks, newest first; they always fit on one page."""
@@ -137,7 +104,7 @@ class Webhooks:
         """
         async with self._database.transaction() as tx:
             webhook = await _lock_webhook(tx, account_id, webhook_id)
-            registration = change(_registration_of(webhook))
+            registration = change(webhook)
             registration.check()
             if registration.url != webhook.url and webhook.format != "runtally":
                 # A key that may change a webhook would receive its token, which is of another system.
@@ -237,10 +204,6 @@ def _secret_for(format_: WebhookFormat, token: str | None) -> str:
     if token is None:
         raise Invalid.field("secret", f"is needed in the format {format_}: what the receiver accepts")
     return token
-
-
-def _registration_of(webhook: Webhook) -> Registration:
-    return Registration(**{each.name: getattr(webhook, each.name) for each in fields(Registration)})
 
 
 def _sorted_events(events: Sequence[WebhookEvent]) -> tuple[WebhookEvent, ...]:

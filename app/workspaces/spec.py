@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
+from app.platform.serialization.strict_yaml import StrictModel
 from app.requests.file_paths import FilePath
 
 _MIB = 1024 * 1024
@@ -24,10 +25,8 @@ class HostPathRefused(Exception):
     """The host path does not exist or is outside the directories the operator allows."""
 
 
-class Mount(BaseModel):
+class Mount(StrictModel):
     """Files of this machine that are copied into every workspace of a graph."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     host_path: Path
     mount_path: FilePath | None = None
@@ -56,10 +55,8 @@ class Mount(BaseModel):
         return included and not any(matches(path, glob) for glob in self.exclude_glob)
 
 
-class WorkspaceSpec(BaseModel):
+class WorkspaceSpec(StrictModel):
     """The initial files of a workspace, the retention of its files, and the limits of its run."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     mounts: tuple[Mount, ...] = ()
     max_bytes: Annotated[int, Field(ge=0, le=_MAX_BYTES, strict=True)] = 64 * _MIB

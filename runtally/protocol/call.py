@@ -8,6 +8,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
 import httpx
+from pydantic.alias_generators import to_camel
 
 from runtally.errors import InvalidResponse
 from runtally.model import ModelT, read
@@ -84,28 +85,11 @@ class AsyncSend(Protocol):
 
 _PAGE_LIMIT = 200
 _FILTERS = {
-    "status": "status",
-    "run_id": "runId",
-    "graph_id": "graphId",
-    "model": "model",
-    "kind": "kind",
-    "state_key": "stateKey",
-    "api_key_id": "apiKeyId",
-    "end_user": "endUser",
-    "tag": "tag",
-    "q": "q",
-    "pinned": "pinned",
-    "archived": "archived",
-    "basis": "basis",
-    "origin": "origin",
-    "cache_miss": "cacheMiss",
-    "since": "from",
-    "until": "to",
-    "group_by": "groupBy",
-    "split_by": "splitBy",
-    "top": "top",
-    "time_zone": "timeZone",
+    name: {"since": "from", "until": "to"}.get(name) or to_camel(name)
+    for options in (ApprovalFilters, ConversationFilters, ReceiptFilters, RunFilters, UsageOptions)
+    for name in options.__annotations__
 }
+"""The names of queries, by those of the options."""
 
 
 def query_of(

@@ -31,9 +31,7 @@ def start_run(body: dict[str, Any]) -> Call[types.StartedRun]:
 
 def stream_run(body: dict[str, Any]) -> Call[None]:
     """Start a run, or join the one with its id, and stream its events from the first."""
-    return Call(
-        method="POST", path="/v1/runs/stream", body=body, headers=_EVENTS, parse=nothing, repeatable=True
-    )
+    return Call(method="POST", path="/v1/runs/stream", body=body, headers=_EVENTS, parse=nothing)
 
 
 def wait_for_run(body: dict[str, Any]) -> Call[types.GraphFinal]:

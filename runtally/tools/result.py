@@ -29,6 +29,11 @@ class ToolResult:
     content: tuple[ToolContent, ...] = ()
     """What the model sees instead of `markdown`, if it is more than text."""
 
+    @classmethod
+    def failed(cls, text: str, code: ToolErrorCode = "failed") -> "ToolResult":
+        """The result of a call that failed: the model sees the text, clients see the code."""
+        return cls(text, {"error": code}, code)
+
     @property
     def for_model(self) -> tuple[ToolContent, ...]:
         """What the model sees, without empty texts."""

@@ -133,6 +133,7 @@ HEALTHY = {
     "runtally_receipts_oldest_pending_seconds": "5x40",
     "runtally_receipts_refused": "0x40",
     "runtally_journal_writable": "1x40",
+    "runtally_disk_writable": "1x40",
     "runtally_journal_damaged_files": "0x40",
     "runtally_drift_messages_total": "4x40",
     "runtally_drift_usd_total": "0x40",

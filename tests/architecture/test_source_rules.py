@@ -195,7 +195,7 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/simulator/server.py": 1,
     "app/streams/idle_timeout.py": 1,
     "app/streams/process_channel.py": 1,
-    "app/streams/relay/server.py": 1,
+    "app/streams/relay/client.py": 1,
     "app/streams/relayed.py": 1,
     "app/tools/extensions/calling.py": 1,
     "app/tools/mcp/connection.py": 1,

@@ -76,6 +76,7 @@ async def test_kept_files_are_listed_shown_compared_and_downloaded(site: Site) -
             assert len(requested) == 1
         await expect(panel.get_by_text("few.bin")).to_be_visible()
         await expect(panel.get_by_role("listitem").filter(has_text="few.bin")).to_contain_text("deleted")
+        await expect(panel.get_by_role("listitem").filter(has_text="area.py")).to_contain_text("· modified")
         await panel.get_by_text("area.py").click()
         await expect(panel.locator("del")).to_have_text(
             [f"-     return 3.14 * radius ** 2  # {HOSTILE[:-1]}"]

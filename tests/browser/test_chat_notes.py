@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from app.simulator.script import Reply, Text, in_turn
+from app.simulator.script import HttpError, Reply, Text, in_turn
 from tests.browser.site import ASSISTANT, Site, accessibility_problems, screenshot
 from tests.browser.test_chat_page import ended, send
 from tests.e2e.stories import a_client, a_request
@@ -48,3 +48,26 @@ async def test_what_a_run_usually_costs_is_shown_beside_send(site: Site) -> None
     async with site.visit(key) as page:
         await page.get_by_label("Graph").select_option(ASSISTANT)
         await expect(page.get_by_text(re.compile(r"usually \$0\.0.*, [0-9]+ s"))).to_be_visible()
+
+
+async def test_a_call_that_is_made_again_is_said(site: Site) -> None:
+    site.model.script = in_turn(HttpError(529, "overloaded_error", headers={"retry-after": "600"}))
+    async with site.visit(await site.key()) as page:
+        await send(page, "Hello?", graph=ASSISTANT)
+        said = re.compile(r"provider did not answer\. Retry 1 begins in [0-9]+ s\.")
+        await expect(page.get_by_role("status").filter(has_text=said)).to_be_visible()
+        await page.get_by_role("button", name="Stop").click()
+        await ended(page)
+
+
+async def test_a_warning_names_what_it_is_about(site: Site) -> None:
+    site.model.script = in_turn(Reply([Text("Hello.")]))
+    tools = [{"name": "confirm", "description": "Asks.", "inputSchema": {"type": "object"}}]
+    key = await site.key()
+    async with a_client(site.world.url, key.secret) as http:
+        run = a_request(graphId=ASSISTANT, clientTools=tools)
+        ended_run = (await http.post("/v1/runs/wait", json=run)).json()
+    async with site.visit(key, path=f"/billing?run={ended_run['runId']}") as page:
+        await expect(
+            page.get_by_text("The model is not offered these tools of the client: confirm")
+        ).to_be_visible()

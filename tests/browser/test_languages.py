@@ -119,6 +119,19 @@ async def test_arabic_is_mirrored_and_nothing_leaves_the_screen(site: Site, brow
                 await fits(page, size)
 
 
+async def test_the_way_to_every_page_is_on_a_phone(site: Site) -> None:
+    key = await site.key()
+    async with site.visit(key, size=PHONE) as page:
+        for language in ("de", "es", "fr", "ja", "ar", "en"):
+            await page.evaluate("language => localStorage.setItem('runtally.language', language)", language)
+            await page.reload()
+            pages = page.locator(".top nav a")
+            await expect(pages).to_have_count(4)
+            for place in (0, 3):
+                await expect(pages.nth(place)).to_be_in_viewport(ratio=1)
+            await expect(page.locator(".suggestion").first).to_have_css("direction", "ltr")
+
+
 async def fits(page: Page, size: tuple[int, int]) -> None:
     """Fail if something leaves the screen, or is hard to reach."""
     width: Any = await page.evaluate(_WIDTH)

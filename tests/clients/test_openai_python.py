@@ -150,12 +150,17 @@ async def test_the_client_executes_functions_and_posts_their_results(
             about = json.loads(call["function"]["arguments"])["about"]
             messages += [{"role": "tool", "tool_call_id": call["id"], "content": results[about]}]
         done = await answered(client, streams=streams, messages=messages, **options)
+        again = await answered(client, streams=streams, messages=messages, **options)
+        other = [*messages[:-1], {**messages[-1], "content": "gray"}]
+        with pytest.raises(openai.ConflictError) as refused:
+            await answered(client, streams=streams, messages=other, **options)
         messages += [done, says("Sure?")]
         last = await answered(client, streams=streams, messages=messages, **options)
 
     assert message["content"] == "Wait."
     assert [call["function"]["name"] for call in calls] == ["pick_color", "pick_color"]
-    assert done["content"] == "Blue and green."
+    assert done["content"] == again["content"] == "Blue and green."
+    assert refused.value.code == "tool_call_answered"
     assert last["content"] == "Yes."
     told = str(world.simulator.requests[1].tool_results)
     assert "blue" in told

@@ -122,6 +122,10 @@ async def test_the_client_executes_functions_and_the_same_run_goes_on(
             items += [*asked.output, *results]
             known = {"input": items}
         done = await client.responses.create(**known, **options)
+        again = await client.responses.create(**known, **options)
+        other = [*known["input"][:-1], {**results[-1], "output": "gray"}]
+        with pytest.raises(openai.ConflictError, match="another result") as refused:
+            await client.responses.create(**{**known, "input": other}, **options)
         if names_previous:
             last = await client.responses.create(input="Sure?", previous_response_id=done.id, **options)
         else:
@@ -131,7 +135,8 @@ async def test_the_client_executes_functions_and_the_same_run_goes_on(
 
     assert [each.output_text for each in (asked, done, last)] == ["Wait.", "Blue and green.", "Yes."]
     assert [each.status for each in (asked, done, last)] == ["completed"] * 3
-    assert asked.id != done.id
+    assert asked.id != done.id == again.id
+    assert refused.value.code == "tool_call_answered"
     # What a response was is what is read of it later.
     items_of = [[item.id for item in each.output] for each in (asked, done, *read)]
     assert items_of[:2] == items_of[2:]

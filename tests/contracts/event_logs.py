@@ -10,7 +10,7 @@ from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests.outcome import FinalUsage
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
-from app.streams.relay.server import Relay
+from app.streams.relay.client import Relay
 from app.streams.relayed import RelayedEventLog
 from tests.entries import AnyTime
 from tests.patience import PATIENCE_S

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from app.conversations.message_store import MessageStore
 from app.conversations.prompt_store import PromptStore
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.messages_api.client import MessagesClient
 from app.executors.messages_api.executor import MessagesExecutor
 from app.gateway.proxy import Gateway
@@ -50,7 +50,7 @@ async def an_executor_over(
             gateway=gateway,
             client=client,
             metering=OwnMetering(expected="messages_api"),
-            store=MessageStore(database),
+            store=TranscriptStore(database),
             prompts=PromptStore(database),
             servers=McpConnector({}, schemas),
             schemas=schemas,

@@ -17,7 +17,7 @@ from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
 from app.executors.messages_api.previewer import MessagesPreviewer
 from app.executors.port import ExecutionFailed, GraphExecutor, GraphPreviewer, RunContext, RunPlan
-from app.executors.waiting.decisions import Decision
+from app.executors.waiting.records import Decision
 from app.requests.messages import Message, SentMessage
 from app.requests.run_request import GraphRunRequest
 from tests.contracts.messages_executor import a_messages_executor

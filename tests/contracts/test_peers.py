@@ -12,7 +12,7 @@ from app.platform.clock.lease import Lease
 from app.runs.events.publisher import LEASE_WAIT_S
 from app.runs.recovery.peers import ProcessPeers
 from app.streams.process_channel import MAX_HANDLERS, ProcessChannel, ProcessRefused
-from app.streams.relay.server import Relay
+from app.streams.relay.client import Relay
 from tests.patience import PATIENCE_S
 
 

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from app.errors import Unavailable
 from app.platform.background import first_of
 from app.streams.relay.address import RelayNotUsable
-from app.streams.relay.server import Relay
+from app.streams.relay.client import Relay
 from tests.architecture.tree import ROOT
 from tests.authority import Authority
 from tests.contracts.event_logs import a_relayed_log, a_run, append_all, some_events, with_positions

@@ -2,18 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 from uuid import uuid4
 
+import asyncpg
 import pytest
 import pytest_asyncio
 from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry
 from claude_agent_sdk.testing import run_session_store_conformance
+from sqlalchemy import event
 
 from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
-from app.conversations.sdk_store import CliSessionStore, PostgresSessionStore
+from app.conversations.sdk_store import CliSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Database
+from tests.integration.statements import noted
 
 KEY: SessionKey = {"project_key": "proj", "session_id": "sess"}
 
@@ -22,7 +27,7 @@ class SdkStore:
     """The store with the methods that the SDK's suite calls, and projects of its own."""
 
     def __init__(self, database: Database) -> None:
-        self._store = PostgresSessionStore(database)
+        self._store = TranscriptStore(database)
         self._prefix = str(uuid4())
 
     def transcript(self, key: SessionKey) -> Transcript:
@@ -39,8 +44,8 @@ class SdkStore:
 
 
 @pytest_asyncio.fixture
-async def store(database: Database) -> AsyncIterator[PostgresSessionStore]:
-    yield PostgresSessionStore(database)
+async def store(database: Database) -> AsyncIterator[TranscriptStore]:
+    yield TranscriptStore(database)
 
 
 @pytest_asyncio.fixture
@@ -86,7 +91,7 @@ async def test_text_is_stored_as_far_as_it_can_be(sdk_store: SdkStore, text: str
     assert await sdk_store.load(KEY) == [an_entry("a", 1, text=stored)]
 
 
-async def test_a_run_writes_to_its_own_accounts_transcripts(store: PostgresSessionStore) -> None:
+async def test_a_run_writes_to_its_own_accounts_transcripts(store: TranscriptStore) -> None:
     account = AccountId(uuid4())
     of_cli, own = CliSessionStore(store, cli_session := uuid4()), Transcript(str(account), "sess")
     of_cli.attach(own, RunKey(account, RunId("r1")), 0, state=TranscriptState())
@@ -103,7 +108,7 @@ async def test_a_run_writes_to_its_own_accounts_transcripts(store: PostgresSessi
     assert of_cli.state == await store.state(own)
 
 
-async def test_between_runs_nothing_is_written_and_a_message_is_noticed(store: PostgresSessionStore) -> None:
+async def test_between_runs_nothing_is_written_and_a_message_is_noticed(store: TranscriptStore) -> None:
     own = Transcript(str(uuid4()), "sess")
     of_cli = CliSessionStore(store, uuid4())
     of_cli.attach(own, RunKey(AccountId(uuid4()), RunId("r1")), 0, state=TranscriptState())
@@ -118,7 +123,7 @@ async def test_between_runs_nothing_is_written_and_a_message_is_noticed(store: P
     assert len(await store.entries(own)) == 1
 
 
-async def test_the_state_of_a_transcript_changes_with_every_line(store: PostgresSessionStore) -> None:
+async def test_the_state_of_a_transcript_changes_with_every_line(store: TranscriptStore) -> None:
     transcript = Transcript(str(uuid4()), "sess")
     first = await store.add(transcript, [TranscriptEntry({"uuid": "a", "n": 1}, "r1")])
     again = await store.add(transcript, [TranscriptEntry({"uuid": "a", "n": 1}, "r1")])
@@ -130,6 +135,46 @@ async def test_the_state_of_a_transcript_changes_with_every_line(store: Postgres
     assert (first.lines, second.lines) == (1, 2)
     assert await store.state(transcript) == first.plus(again).plus(second)
     assert await store.state(transcript) != first
+
+
+@pytest.mark.parametrize(("lines", "statements"), [(0, 1), (3, 1), (1001, 3)])
+async def test_a_transcript_is_read_with_its_state(
+    store: TranscriptStore, database: Database, lines: int, statements: int
+) -> None:
+    transcript, other = Transcript(str(uuid4()), "sess"), Transcript(str(uuid4()), "sess")
+    new = [TranscriptEntry({"uuid": str(number), "n": number}, "r1") for number in range(lines)]
+    for each in (transcript, other):
+        await store.add(each, new)
+
+    with noted(database) as found:
+        entries, state = await store.read(transcript)
+
+    assert [entry.line for entry in entries] == [entry.line for entry in new]
+    assert state == await store.state(transcript)
+    assert len(found) == statements
+
+
+async def test_a_long_transcript_is_deleted_while_it_is_read(
+    store: TranscriptStore, database: Database, database_url: str
+) -> None:
+    transcript = Transcript(str(uuid4()), "sess")
+    await store.add(transcript, [TranscriptEntry({"n": number}, "r1") for number in range(1001)])
+
+    async def delete() -> None:
+        connection = await asyncpg.connect(database_url)
+        await connection.execute("DELETE FROM session_entries")
+        await connection.close()
+
+    def delete_after_first(*_: object) -> None:
+        if len(found) == 2:
+            with ThreadPoolExecutor() as threads:
+                threads.submit(asyncio.run, delete()).result()
+
+    with noted(database) as found:
+        event.listen(database._engine.sync_engine, "before_cursor_execute", delete_after_first)
+        entries, state = await store.read(transcript)
+
+    assert (len(found), entries, state) == (2, [], TranscriptState())
 
 
 def an_entry(uuid: str, number: int, **fields: Any) -> SessionStoreEntry:

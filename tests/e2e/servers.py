@@ -74,6 +74,7 @@ def an_environment(directory: Path, provider_url: str, **settings: str) -> dict[
         "ANTHROPIC_API_KEY": "sk-test",
         "ANTHROPIC_BASE_URL": provider_url,
         "RUNTALLY_IDLE_PROCESSES": "0",
+        "RUNTALLY_PARK_AFTER_S": "3600",
         "RUNTALLY_MAX_WRITES_PER_SECOND": "10000",
         **settings,
     }

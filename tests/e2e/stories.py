@@ -197,6 +197,8 @@ def the_settings(
         "RUNTALLY_IDLE_PROCESSES": 0,
         # Each connection costs some 10 ms of CPU, and prepares statements of its own.
         "DATABASE_POOL_SIZE": 2,
+        # On a busy machine a call may wait for minutes before a test answers it.
+        "RUNTALLY_PARK_AFTER_S": 3_600,
         # A story sends its requests as fast as the machine can.
         "RUNTALLY_MAX_WRITES_PER_SECOND": 10_000,
         **settings,

@@ -174,7 +174,7 @@ async def test_a_full_disk_stops_new_runs_and_loses_nothing(tmp_path: Path, data
                 await asyncio.sleep(0.2)
 
     # What had begun was charged; the call after it was not let through.
-    assert (final["error"], final["finishReason"]) == ("internal", "error")
+    assert (final["error"], final["finishReason"]) == ("database_unavailable", "error")
     assert [(receipt["basis"], receipt["outputTokens"]) for receipt in receipts] == [("final", 20)]
     assert (refused.status_code, refused.json()["code"]) == (503, "journal_unavailable")
     assert "File too large" in refused.json()["detail"]

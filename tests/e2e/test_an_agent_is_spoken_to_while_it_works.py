@@ -84,6 +84,24 @@ async def test_a_message_during_a_text(world_of: WorldOf, priority: str, first_t
     }
 
 
+@every_agent
+async def test_a_run_that_fails_names_the_message_that_it_has_not_got(world_of: WorldOf) -> None:
+    hold = Hold(index=5)
+    world = await world_of(in_turn(Reply([Text("one two three four")], hold=hold), Reply([Text("Yes.")])))
+    run_id = await world.start(a_request("count", stateKey="chat-1"))
+    await hold.reached.wait()
+
+    sent = await send(world, run_id, "are you there?", priority="later")
+    await world.http.post(f"/v1/runs/{run_id}/cancel")
+    events = await world.events(run_id)
+
+    assert sent["position"] is None
+    (warning,) = [event.data for event in events if event.type == "warning"]
+    assert (warning["code"], warning["names"]) == ("messages_not_delivered", [sent["messageId"]])
+    assert "user_message" not in [event.type for event in events]
+    assert events[-2].data["error"] == "aborted"
+
+
 @pytest.mark.parametrize("priority", ["now", "later"])
 async def test_a_message_before_the_agent_is_up(world_of: WorldOf, priority: str) -> None:
     """It never overtakes what the run was asked first."""

@@ -19,7 +19,7 @@ from app.platform.json_schema.checker import SchemaChecker
 from app.requests.principal import SCOPES
 from app.simulator.script import in_turn
 from tests.conftest import TEMPLATE, a_database, keep_open
-from tests.e2e.stories import World, a_client, a_world
+from tests.e2e.stories import World, WorldOf, a_client, a_world
 from tests.factories import an_account
 from tests.integration.chain_books import Books, a_copy, write_books
 from tests.integration.object_storage import LoopbackS3, loopback_s3
@@ -32,14 +32,19 @@ in_shared_world = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    """A world of all tests of a module that are marked `in_shared_world`."""
-    directory = tmp_path_factory.mktemp("world")
+async def shared_world_of(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WorldOf]:
+    """As `world_of`, for worlds of all tests of a module."""
     async with (
         a_database(postgres) as database_url,
-        keep_open(partial(a_world, directory, database_url)) as enter,
+        keep_open(partial(a_world, tmp_path_factory.mktemp("world"), database_url)) as enter,
     ):
-        yield await enter(in_turn(), RUNTALLY_WEBHOOK_ALLOW_PRIVATE=True)
+        yield enter
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(shared_world_of: WorldOf) -> World:
+    """A world of all tests of a module that are marked `in_shared_world`."""
+    return await shared_world_of(in_turn(), RUNTALLY_WEBHOOK_ALLOW_PRIVATE=True)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

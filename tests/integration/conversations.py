@@ -4,7 +4,7 @@ from app.auth.records import KeyRecord
 from app.conversations.history import ConversationHistory
 from app.conversations.records import Conversation
 from app.conversations.repository import take_turn
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.objects.service import INSIDE, Objects
@@ -21,10 +21,10 @@ KEY = "chat-1"
 def conversations_over(
     database: Database, max_bytes: int = 2**30, objects: Objects = INSIDE
 ) -> ConversationService:
-    sessions = PostgresSessionStore(database, objects)
+    sessions = TranscriptStore(database, objects)
     return ConversationService(
         database,
-        ConversationHistory(sessions, forks={"claude_agents": sessions.fork}, tool_id_of=lambda name: name),
+        ConversationHistory(sessions, tool_id_of=lambda name: name),
         storage=StorageQuota(database, None),
         max_bytes=max_bytes,
     )

@@ -12,7 +12,7 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.open_message_delivery import OpenMessageDelivery, recover_receipts
-from app.billing.receipts.open_messages.tracker import REWRITE_S
+from app.billing.receipts.open_messages.in_memory import REWRITE_S
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
 from app.billing.reports.service import BillingReports

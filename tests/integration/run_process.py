@@ -17,7 +17,7 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.conversations.history import ConversationHistory
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.events import AssistantFinal
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.inbox import MessageLimits
@@ -54,7 +54,7 @@ from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
-from app.streams.relay.server import Relay
+from app.streams.relay.client import Relay
 from tests.factories import an_account
 
 ELSEWHERE = new_uuid()
@@ -82,7 +82,7 @@ async def insert(tx: Transaction, new: NewRun, *, starts_at_once: bool = True) -
 
 def undelivered_over(database: Database) -> UndeliveredMessages:
     """What passes messages on."""
-    history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
+    history = ConversationHistory(TranscriptStore(database), tool_id_of=str)
     return UndeliveredMessages(database, history, codec=RequestCodec(Offload()), rules=DEFAULT_RULES)
 
 

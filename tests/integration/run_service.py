@@ -15,7 +15,7 @@ from app.auth.records import KeyRecord
 from app.billing.prices.price_list import PriceList
 from app.billing.reports.service import BillingReports
 from app.conversations.history import ConversationHistory
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.inbox import MessageLimits
 from app.executors.port import GraphExecutor
 from app.graphs.catalog import GraphCatalog
@@ -27,7 +27,6 @@ from app.platform.clock.lease import Lease
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
-from app.platform.server.memory import MemoryCeiling
 from app.platform.storage.service import StorageQuota
 from app.platform.telemetry.service import Telemetry
 from app.requests.messages import Message
@@ -62,7 +61,7 @@ from app.runs.requests.schema_preparation import SchemaPreparation
 from app.runs.service import RunService
 from app.runs.starting import RunStarter
 from app.streams.port import EventLog
-from app.streams.relay.server import Relay
+from app.streams.relay.client import Relay
 from app.tools.catalog import ToolCatalog
 from app.workspaces.service import Workspaces
 from tests.contracts.temporal import Temporal
@@ -170,7 +169,7 @@ async def a_core(
         starter = _a_starter(database, process, planner, schemas)
         dispatcher = await _a_dispatcher(process, planner, starter, temporal=temporal)
         heartbeat, recovery = _a_recovery(database, process, starter, dispatcher=dispatcher, peers=peers)
-        intake = IntakeReadiness(MemoryCeiling(2**40), process.receipts, require_sandbox=_no_sandbox)
+        intake = IntakeReadiness(process.receipts.require_ready, require_sandbox=_no_sandbox)
         service = _a_service(
             *(database, process, planner, acceptance), dispatcher=dispatcher, intake=intake, schemas=schemas
         )
@@ -220,7 +219,7 @@ def _a_service(
 
 
 def _a_history(database: Database) -> ConversationHistory:
-    return ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
+    return ConversationHistory(TranscriptStore(database), tool_id_of=str)
 
 
 def _conversations(database: Database) -> ConversationService:

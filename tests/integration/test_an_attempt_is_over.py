@@ -22,9 +22,9 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reconciliation.records import Window
 from app.billing.reconciliation.repository import find_recorded
 from app.billing.reports.service import BillingReports
-from app.conversations.message_store import MessageStore
 from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
-from app.conversations.sdk_store import CliSessionStore, PostgresSessionStore
+from app.conversations.sdk_store import CliSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import AttemptOver, Database, require_attempt
 from app.runs.dispatch.records import Worker
@@ -71,13 +71,13 @@ class Writer:
     directory: Path
 
     async def of_cli(self, attempt: int) -> None:
-        store = CliSessionStore(PostgresSessionStore(self.database), uuid4())
+        store = CliSessionStore(TranscriptStore(self.database), uuid4())
         store.attach(self._transcript, self.run, attempt, state=TranscriptState())
         await store.append(SessionKey(project_key="-", session_id="s"), [cast("SessionStoreEntry", a_line())])
 
     async def of_messages(self, attempt: int) -> None:
         entries = [TranscriptEntry(a_line(), self.run.run_id, attempt), TranscriptEntry(a_line(), None)]
-        await MessageStore(self.database).add(self._transcript, entries)
+        await TranscriptStore(self.database).add(self._transcript, entries)
 
     async def of_files(self, attempt: int) -> None:
         workspace = Workspace(SPEC, [], [GivenFile(f"{attempt}.txt", b"x", origin="uploaded")])

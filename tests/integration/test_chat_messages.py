@@ -8,7 +8,7 @@ from sqlalchemy import text
 from app.auth.records import KeyRecord
 from app.conversations.branching.placement import KnownMessages
 from app.conversations.records import TranscriptEntry
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.client_calls import ClientToolResult
 from app.executors.port import RunContext
 from app.graphs.catalog import GraphCatalog
@@ -41,7 +41,7 @@ async def test_a_message_without_its_answer_is_unshown_once_the_model_has_answer
 
     async def say(model: str) -> None:
         line = {"type": "assistant", "message": {"model": model, "content": [{"type": "text", "text": "hi"}]}}
-        await PostgresSessionStore(database).add(conversation.transcript, [TranscriptEntry(line, "r1")])
+        await TranscriptStore(database).add(conversation.transcript, [TranscriptEntry(line, "r1")])
 
     async def set_status(status: str) -> None:
         await execute(database, "UPDATE runs SET status = :status", status=status)

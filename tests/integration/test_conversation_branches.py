@@ -1,9 +1,8 @@
 """What a branch leaves in the database, and on which branch a run executes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 from sqlalchemy import text
@@ -11,11 +10,11 @@ from sqlalchemy import text
 from app.auth.records import KeyRecord
 from app.billing.receipts.repository import sum_runs
 from app.conversations.branching.records import InPlaceOf
-from app.conversations.branching.repository import runs_with_messages, set_current_branch
-from app.conversations.history import ConversationHistory, Fork
-from app.conversations.message_store import MessageStore
-from app.conversations.records import Conversation, TranscriptCopy, TranscriptEntry
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.branching.repository import runs_with_messages
+from app.conversations.history import ConversationHistory
+from app.conversations.records import Conversation, TranscriptEntry
+from app.conversations.repository import update_conversation
+from app.conversations.transcript_store import TranscriptStore
 from app.errors import Invalid
 from app.executors.port import RunContext
 from app.ids import RunId
@@ -31,6 +30,7 @@ from app.runs.conversations.service import (
     ConversationExists,
     ConversationNotFound,
     ConversationService,
+    NothingToFork,
 )
 from app.runs.records import RunRecord
 from tests.contracts.event_logs import a_relay
@@ -39,20 +39,16 @@ from tests.integration.conversations import KEY, a_turn, conversations_over
 from tests.integration.run_process import GRAPH, Executing
 from tests.integration.run_service import OpenCore, a_request, caller_of
 from tests.integration.statements import execute, rows, scalar
+from tests.integration.test_lock_order import until_waiting
 
 
 async def two_turns(database: Database, key: KeyRecord) -> Conversation:
-    store = PostgresSessionStore(database)
+    store = TranscriptStore(database)
     for run in ("r1", "r2"):
         conversation = await a_turn(database, key, run)
         lines = [{"type": "user", "uuid": f"{run}-{number}", "text": "x" * 100} for number in range(2)]
         await store.add(conversation.transcript, [TranscriptEntry(line, run) for line in lines])
     return conversation
-
-
-def forking_by(database: Database, forks: Mapping[str, Fork]) -> ConversationService:
-    history = ConversationHistory(PostgresSessionStore(database), forks=forks, tool_id_of=str)
-    return ConversationService(database, history, storage=StorageQuota(database, None), max_bytes=2**20)
 
 
 async def lines_of(database: Database) -> dict[str, list[str]]:
@@ -63,8 +59,8 @@ async def lines_of(database: Database) -> dict[str, list[str]]:
 
 async def fork(database: Database, key: KeyRecord, *, max_bytes: int, fails: bool = False) -> UUID:
     """Take the turn of the run r2; returns the branch."""
-    store = PostgresSessionStore(database)
-    history = ConversationHistory(store, forks={}, tool_id_of=str)
+    store = TranscriptStore(database)
+    history = ConversationHistory(store, tool_id_of=str)
     storage = StorageQuota(database, max_bytes)
     service = ConversationService(database, history, storage=storage, max_bytes=2**20)
     request = GraphRunRequest.of(
@@ -124,7 +120,7 @@ async def test_a_conversation_has_a_bounded_number_of_branches(database: Databas
 
     async def fork_the_first() -> UUID:
         async with database.transaction() as tx:
-            await set_current_branch(tx, conversation, conversation.session_id)
+            await update_conversation(tx, conversation, session_id=conversation.session_id)
         return await fork(database, key, max_bytes=2**20)
 
     first = await fork_the_first()
@@ -144,56 +140,55 @@ async def test_a_conversation_has_a_bounded_number_of_branches(database: Databas
     assert {run.run_id for run in found} == {"r1", "r2"}
 
 
-@pytest.mark.parametrize("fork", [PostgresSessionStore.fork, MessageStore.fork])
-async def test_a_conversation_that_is_deleted_before_it_is_copied_is_not_found(
-    database: Database, key: KeyRecord, fork: Callable[..., Awaitable[TranscriptCopy]]
-) -> None:
-    conversation = await two_turns(database, key)
-    store = PostgresSessionStore(database) if fork is PostgresSessionStore.fork else MessageStore(database)
-
-    async def deleted_first(copied: Conversation, entry: str) -> TranscriptCopy:
-        await service.delete(caller_of(key), KEY)
-        return await fork(store, copied, entry)
-
-    service = forking_by(database, {conversation.executor: deleted_first})
-
-    with pytest.raises(ConversationNotFound):
-        await service.fork(key.account_id, KEY, at=None, new_key=None)
-    assert await lines_of(database) == {}
-
-
 @pytest.mark.parametrize("has_next", [False, True])
 async def test_no_copy_is_stored_of_a_conversation_that_was_deleted_meanwhile(
     database: Database, key: KeyRecord, *, has_next: bool
 ) -> None:
-    conversation = await two_turns(database, key)
+    await two_turns(database, key)
+    service = conversations_over(database)
+    async with database.transaction() as tx:
+        await service.erase(tx, key.account_id, KEY)
+        forking = asyncio.create_task(service.fork(key.account_id, KEY, at=None, new_key=None))
+        await until_waiting(database, [forking])
+    if has_next:
+        await a_turn(database, key, "r3")
 
-    async def deleted_then(copied: Conversation, _entry: str) -> TranscriptCopy:
-        entries = await PostgresSessionStore(database).entries(copied.transcript)
-        await service.delete(caller_of(key), KEY)
-        if has_next:
-            await a_turn(database, key, "r3")
-        return TranscriptCopy(uuid4(), entries)
-
-    service = forking_by(database, {conversation.executor: deleted_then})
-
-    with pytest.raises(ConversationNotFound):
-        await service.fork(key.account_id, KEY, at=None, new_key=None)
+    with pytest.raises((ConversationNotFound, NothingToFork)):
+        await forking
     assert await lines_of(database) == {}
     assert await scalar(database, "SELECT count(*) FROM sessions") == has_next
 
 
-async def test_a_copy_whose_key_is_taken_is_not_stored(database: Database, key: KeyRecord) -> None:
+async def test_a_copy_ends_with_the_run_where_it_was_made(database: Database, key: KeyRecord) -> None:
     conversation = await two_turns(database, key)
+    store, service = TranscriptStore(database), conversations_over(database)
+    for run in ("r3", "r4"):
+        await a_turn(database, key, run)
+    await store.add(conversation.transcript, [TranscriptEntry({"type": "mode", "uuid": "r3-0"}, "r3")])
+
+    copies = [await service.fork(key.account_id, KEY, at=at, new_key=at) for at in ("r1", "r2")]
+
+    lines = await lines_of(database)
+    assert [lines[str(copy.session_id)] for copy in copies] == [
+        ["r1-0", "r1-1"],
+        ["r1-0", "r1-1", "r2-0", "r2-1"],
+    ]
+    assert [(copy.forked_from, copy.forked_at, copy.turns) for copy in copies] == [
+        (KEY, "r1", 0),
+        (KEY, "r2", 0),
+    ]
+    for without_message in ("r3", "r4", "r5", None):
+        with pytest.raises(NothingToFork):
+            await service.fork(key.account_id, KEY, at=without_message, new_key=None)
+    assert await lines_of(database) == lines
+
+
+async def test_a_copy_whose_key_is_taken_is_not_stored(database: Database, key: KeyRecord) -> None:
+    await two_turns(database, key)
     before = await lines_of(database)
 
-    async def copied(source: Conversation, _entry: str) -> TranscriptCopy:
-        return TranscriptCopy(uuid4(), await PostgresSessionStore(database).entries(source.transcript))
-
     with pytest.raises(ConversationExists):
-        await forking_by(database, {conversation.executor: copied}).fork(
-            key.account_id, KEY, at=None, new_key=KEY
-        )
+        await conversations_over(database).fork(key.account_id, KEY, at=None, new_key=KEY)
     assert await lines_of(database) == before
 
 
@@ -268,12 +263,7 @@ async def test_runs_belong_to_a_conversation_by_their_branch_and_follow_each_oth
 
 
 async def test_the_database_knows_when_forks_and_branches_began(database: Database) -> None:
-    key = await an_account(database)
-
-    async def copied(_conversation: Conversation, _entry: str) -> TranscriptCopy:
-        return TranscriptCopy(uuid4(), ())
-
-    conversations = forking_by(database, {"claude_agents": copied})
+    key, conversations = await an_account(database), conversations_over(database)
     await two_turns(database, key)
     before = await scalar(database, "SELECT now()")
 

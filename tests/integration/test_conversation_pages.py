@@ -7,7 +7,7 @@ import pytest
 from app.auth.records import KeyRecord
 from app.conversations.history import PAGE_BYTES
 from app.conversations.records import TranscriptEntry
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.http.api.conversations.schemas import ConversationDetailResponse
 from app.platform.db import Database
 from app.requests.messages import Message
@@ -50,7 +50,7 @@ async def pages(database: Database, key: KeyRecord, *, limit: int) -> list[list[
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 7])
 async def test_pages_of_any_size_add_up_to_the_conversation(database: Database, limit: int) -> None:
-    key, store = await an_account(database), PostgresSessionStore(database)
+    key, store = await an_account(database), TranscriptStore(database)
     for run_id in ("r1", "never-began", "r2", "r3"):
         conversation = await a_turn(database, key, run_id)
         if run_id != "never-began":
@@ -73,7 +73,7 @@ async def test_pages_of_any_size_add_up_to_the_conversation(database: Database, 
 
 
 async def test_a_page_exceeds_its_size_limit_by_one_line_at_most(database: Database) -> None:
-    key, store = await an_account(database), PostgresSessionStore(database)
+    key, store = await an_account(database), TranscriptStore(database)
     conversation = await a_turn(database, key, "r1")
     for number in range(6):
         await store.add(conversation.transcript, lines_of(f"r1-{number}", answer="x" * (PAGE_BYTES // 2)))
@@ -86,7 +86,7 @@ async def test_a_page_exceeds_its_size_limit_by_one_line_at_most(database: Datab
 
 async def test_a_full_conversation_accepts_no_further_turn(database: Database, key: KeyRecord) -> None:
     conversation = await a_turn(database, key, "r1")
-    await PostgresSessionStore(database).add(conversation.transcript, lines_of("r1", answer="x" * 2000))
+    await TranscriptStore(database).add(conversation.transcript, lines_of("r1", answer="x" * 2000))
     full, roomy = conversations_over(database, 2000), conversations_over(database, 10_000)
     request = GraphRunRequest.of(
         graph_id="claude_agents:assistant", messages=[Message.of(role="user", content="more")]
@@ -102,7 +102,7 @@ async def test_a_full_conversation_accepts_no_further_turn(database: Database, k
 
 @pytest.mark.parametrize("limit", [1, 2, 10])
 async def test_a_run_is_listed_before_its_question_is_stored(database: Database, limit: int) -> None:
-    key, store = await an_account(database), PostgresSessionStore(database)
+    key, store = await an_account(database), TranscriptStore(database)
     conversation = await a_turn(database, key, "r1")
     await store.add(conversation.transcript, lines_of("r1"))
     conversation = await a_turn(database, key, "r2", ended=False)

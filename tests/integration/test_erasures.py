@@ -27,8 +27,11 @@ from app.platform.audit.records import SERVER
 from app.platform.db import Database, StatementFailed
 from app.requests.attribution import KeyLabels, RunLabels
 from app.requests.principal import SCOPES
+from app.runs.conversations.opened import create_conversation
+from app.runs.conversations.records import Opening
 from app.runs.erasure.repository import is_erased
 from app.runs.erasure.service import Erasures
+from app.runs.managed.records import SessionSettings
 from app.runs.records import NewRun
 from app.schedules.repository import delete_schedules_for
 from app.simulator.script import Hold, Reply, Text, in_turn
@@ -37,7 +40,7 @@ from app.usage.records import Attribution
 from app.webhooks.service import erase_from_deliveries
 from tests.e2e.agents import without_cli
 from tests.e2e.searching import in_files, in_tables
-from tests.e2e.stories import WorldOf, a_client, a_request
+from tests.e2e.stories import KEY, WorldOf, a_client, a_request
 from tests.e2e.test_an_end_user_is_erased import erased
 from tests.factories import a_fact
 from tests.integration.conversations import conversations_over, end_run
@@ -278,6 +281,27 @@ async def test_conversations_that_have_no_run_yet_are_erased_by_the_labels_of_th
 
     await create("ann", "heron4711")
     await create("bob", "sparrow2323")
+    job = await erased(world, "ann")
+
+    assert job["conversations"] == 2
+    found = await in_tables(database_url, ["heron4711", "sparrow2323"])
+    assert found == {("sessions", "sparrow2323")}
+
+
+@without_cli
+async def test_conversations_that_a_person_has_created_without_a_run_are_erased(
+    world_of: WorldOf, database_url: str
+) -> None:
+    world = await world_of(lambda _: Reply([Text("ok")]))
+    services = world.services
+    owner = await services.accounts.authenticate(KEY)
+    for person, word in (("ann", "heron4711"), ("bob", "sparrow2323")):
+        caller = replace(owner, person=person)
+        opening = Opening(api_key_id=caller.api_key_id, metadata={"a": word})
+        await create_conversation(services.conversations, caller, opening)
+        settings = SessionSettings(graph_id=GRAPH, api_key_id=caller.api_key_id, metadata={"a": word})
+        await services.managed.create(caller, settings, title=word, request_id="q0")
+
     job = await erased(world, "ann")
 
     assert job["conversations"] == 2

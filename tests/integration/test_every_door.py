@@ -20,11 +20,10 @@ from app.requests.principal import SCOPES
 from app.runs.generate import Generator
 from app.runs.requests.generate import GenerateTextRequest
 from app.simulator.script import Block, Reply, Responder, Text, Thinking, ToolUse, in_turn
-from tests.conftest import a_database, keep_open
 from tests.e2e.agents import MESSAGES, named
 from tests.e2e.office import MAIL, close_office, office
 from tests.e2e.office import settings as office_settings
-from tests.e2e.stories import World, a_client, a_world
+from tests.e2e.stories import World, WorldOf, a_client
 from tests.e2e.test_the_bill_equals_the_wire import CACHED
 from tests.e2e.the_bill import bill, wire
 from tests.integration.doors import DOORS, MANAGED, RESPONSES, managed, openai, stream
@@ -73,13 +72,9 @@ CASES: dict[str, tuple[Callable[[], Responder], list[str]]] = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    directory = tmp_path_factory.mktemp("doors")
-    async with (
-        a_database(postgres) as database_url,
-        keep_open(partial(a_world, directory, database_url)) as enter,
-    ):
-        yield await enter(in_turn(), agent=MESSAGES, **office_settings(directory, rules=json.dumps(RULES)))
+async def world(shared_world_of: WorldOf, tmp_path_factory: pytest.TempPathFactory) -> World:
+    office = office_settings(tmp_path_factory.mktemp("doors"), rules=json.dumps(RULES))
+    return await shared_world_of(in_turn(), agent=MESSAGES, **office)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

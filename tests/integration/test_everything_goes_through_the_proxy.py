@@ -120,12 +120,14 @@ async def test_codes_of_persons(tmp_path: Path) -> None:
 async def test_telemetry(tmp_path: Path) -> None:
     async with an_otlp_receiver() as otlp, behind_the_proxy(tmp_path, otlp.url) as (proxy, network):
         metrics = Destination(f"{URL}/v1/metrics")
-        async with open_sdk(TelemetryConfig(metrics=metrics, network=network), instance_id="p1") as telemetry:
+        async with open_sdk(
+            TelemetryConfig({"metrics": metrics}, network=network), instance_id="p1"
+        ) as telemetry:
             assert telemetry.metrics is not None
             telemetry.metrics.record_tool(1, tool="t", error_type=None)
         for network_without in (replace(network, authorities=None), replace(network, proxy=None)):
             with capture_logs() as logs:
-                config = TelemetryConfig(metrics=metrics, network=network_without)
+                config = TelemetryConfig({"metrics": metrics}, network=network_without)
                 async with open_sdk(config, instance_id="p1") as telemetry:
                     assert telemetry.metrics is not None
                     telemetry.metrics.record_tool(1, tool="t", error_type=None)

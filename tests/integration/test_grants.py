@@ -13,8 +13,8 @@ from app.conversations.grants.service import RunGrants
 from app.errors import Invalid
 from app.events import ControlEvent, PermissionRequest, PermissionResolved
 from app.executors.approvals import Approvals, Permissions
-from app.executors.waiting.decisions import Decision
 from app.executors.waiting.port import UnstoredWaits
+from app.executors.waiting.records import Decision
 from app.graphs.rules.evaluation import CallRules
 from app.graphs.rules.spec import ToolRule
 from app.ids import RunId, RunKey

@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 from app.auth.records import KeyRecord
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
-from app.billing.receipts.correction import correct
 from app.billing.receipts.delivery import ReceiptDelivery
+from app.billing.receipts.repricing import correct
 from app.platform.db import Database
 from app.runs.requeueing.repository import requeue_run
 from app.usage.records import TokenUsage

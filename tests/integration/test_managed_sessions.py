@@ -301,7 +301,7 @@ async def test_what_a_budget_has_left_is_known_before_the_next_run_begins(world_
     settings = SessionSettings(
         graph_id="messages:assistant", api_key_id=caller.api_key_id, budget_usd=Decimal(100)
     )
-    session = (await managed.create(caller, settings, title=None)).id
+    session = (await managed.create(caller, settings, title=None, request_id="q0")).id
     first = await managed.say(caller, session, "hi", request_id="q1")
     await world.services.runs.wait(RunKey(caller.account_id, first.run_id))
     # As if a receipt were still on its way.

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.conversations.message_store import MessageStore
 from app.conversations.neutral_transcript import api_messages
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.api_format.stream import DeltaMapper
 from app.executors.messages_api.message import MessageFold
@@ -44,14 +44,14 @@ def a_message(*blocks: Block, until: int | None = None) -> MessageFold:
 
 
 async def transcript_of(database: Database, plan: RunPlan, *messages: Message) -> RunTranscript:
-    transcript = RunTranscript(MessageStore(database), plan)
+    transcript = RunTranscript(TranscriptStore(database), plan)
     await transcript.load(messages)
     return transcript
 
 
 async def stored(database: Database, plan: RunPlan) -> list[dict[str, Any]]:
     assert plan.conversation is not None
-    return api_messages(await MessageStore(database).entries(plan.conversation.transcript))[0]
+    return api_messages(await TranscriptStore(database).entries(plan.conversation.transcript))[0]
 
 
 async def test_the_next_run_sends_what_the_one_before_sent_byte_for_byte(
@@ -106,20 +106,6 @@ async def test_a_run_that_is_resumed_goes_on_where_it_stopped(database: Database
     assert again.messages[2]["content"][0]["tool_use_id"] == "t1"
     assert again.messages[3]["content"][0]["text"] == RESUME_PROMPT
     await again.close()
-
-
-async def test_a_fork_ends_where_it_was_made(database: Database, plan: RunPlan) -> None:
-    transcript = await transcript_of(database, plan, HI)
-    transcript.add_message(a_message(Text("one")), model="m")
-    await transcript.close()
-    store, conversation = MessageStore(database), plan.conversation
-    assert conversation is not None
-    first, _ = await store.entries(conversation.transcript)
-
-    copy = await store.fork(conversation, first.line["uuid"])
-
-    assert [entry.line["message"] for entry in copy.entries] == [first.line["message"]]
-    assert copy.entries[0].run_id == first.run_id
 
 
 async def test_a_line_that_cannot_be_stored_keeps_no_other_from_being_stored(

@@ -4,9 +4,7 @@ import asyncio
 import json
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
-from functools import partial
-from typing import Any
+from collections.abc import Iterator
 
 import httpx
 import pytest_asyncio
@@ -18,9 +16,8 @@ from structlog.testing import capture_logs
 from app.requests.principal import Scope
 from app.simulator.script import ApiRequest, Reply, Text
 from tests.architecture.tree import ROOT
-from tests.conftest import a_database, keep_open
 from tests.e2e.agents import MESSAGES
-from tests.e2e.stories import KEY, World, a_client, a_request, a_world
+from tests.e2e.stories import KEY, World, WorldOf, a_client, a_request
 from tests.integration.conftest import in_shared_world
 from tests.patience import PATIENCE_S
 
@@ -79,16 +76,11 @@ class Port:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def port(postgres: str, tmp_path_factory: Any) -> AsyncIterator[Port]:
-    directory = tmp_path_factory.mktemp("world")
-    async with (
-        a_database(postgres) as database_url,
-        keep_open(partial(a_world, directory, database_url)) as enter,
-    ):
-        with capture_logs() as logs:
-            world = await enter(answers, RUNTALLY_METRICS_PORT=0, DATABASE_POOL_SIZE=10)
-        (listening,) = [line for line in logs if line["event"] == "metrics.listening"]
-        yield Port(world, listening["url"])
+async def port(shared_world_of: WorldOf) -> Port:
+    with capture_logs() as logs:
+        world = await shared_world_of(answers, RUNTALLY_METRICS_PORT=0, DATABASE_POOL_SIZE=10)
+    (listening,) = [line for line in logs if line["event"] == "metrics.listening"]
+    return Port(world, listening["url"])
 
 
 async def test_what_happens_is_counted_once_and_without_ids(port: Port) -> None:

@@ -10,15 +10,16 @@ from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
 from app.auth.records import KeyRecord
-from app.conversations.message_store import MessageStore
 from app.conversations.neutral_transcript import assistant_line, user_line
 from app.conversations.records import Transcript, TranscriptEntry
 from app.conversations.repository import page_of_entries, transcript_bytes
+from app.conversations.transcript_store import TranscriptStore
 from app.ids import RunId, RunKey
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.metrics.objects import ObjectMetrics
 from app.platform.network import DIRECT
+from app.platform.objects.repository import take_released
 from app.platform.objects.service import INSIDE, Objects
 from app.platform.objects.storage import ContentLost, ContentsUnavailable, ObjectsNotUsable, ObjectStorage
 from app.platform.setting_groups.database import POOL_SIZE
@@ -98,7 +99,7 @@ async def test_a_transcript_comes_back_with_what_is_outside_the_database(
 ) -> None:
     account = await an_account(database)
     storage = ObjectStorage(url.replace("/{}", str(tmp_path / "new" / "place")), key, DIRECT)
-    store = MessageStore(database, Objects((database, storage)))
+    store = TranscriptStore(database, Objects((database, storage)))
     await store.add(transcript_of(account), lines(LARGE))
 
     read = await store.entries(transcript_of(account))
@@ -135,7 +136,7 @@ async def test_a_request_comes_back_and_a_string_like_a_mark_is_itself(
 async def test_what_is_outside_counts_where_a_conversation_is_read_into_memory(
     database: Database, s3: LoopbackS3, objects: Objects
 ) -> None:
-    key, store = await an_account(database), MessageStore(database, objects)
+    key, store = await an_account(database), TranscriptStore(database, objects)
     transcript, line = transcript_of(key), len(LARGE.encode())
     await store.add(transcript, lines(LARGE)[:1])
     await store.add(transcript, lines(OTHER)[:1])
@@ -184,7 +185,7 @@ async def test_files_are_outside_from_upload_to_download(
 async def test_what_nothing_refers_to_is_deleted_and_all_else_is_kept(
     database: Database, s3: LoopbackS3, objects: Objects
 ) -> None:
-    key, store = await an_account(database), MessageStore(database, objects)
+    key, store = await an_account(database), TranscriptStore(database, objects)
     await store.add(transcript_of(key), lines(LARGE))
     await store.add(transcript_of(key, "fork"), lines(LARGE))
     run = await a_stored_request(database, objects, key, a_request(OTHER))
@@ -254,11 +255,21 @@ async def test_what_is_not_referred_to_in_time_is_refused_and_written_again(
     assert (looked_at, len(s3.contents())) == (0, 1)
 
 
+async def test_what_was_let_go_of_is_taken_in_parts(database: Database) -> None:
+    key = await an_account(database)
+    released = f"INSERT INTO released_objects (account_id, sha256) SELECT '{key.account_id}', n"
+    await execute(database, f"{released} FROM generate_series(1, 5) AS n")
+    async with database.write() as tx:
+        await take_released(tx, most=3)
+
+    assert await scalar(database, "SELECT count(*) FROM released_objects") == 2
+
+
 async def test_what_is_used_is_written_again_only_where_it_was_lost(
     database: Database, s3: LoopbackS3, objects: Objects
 ) -> None:
     key, contents = await an_account(database), {sha256_of(LARGE): LARGE.encode()}
-    await MessageStore(database, objects).add(transcript_of(key), lines(LARGE))
+    await TranscriptStore(database, objects).add(transcript_of(key), lines(LARGE))
     s3.faults.append("forbidden")
     await objects.write(key.account_id, contents)
     await objects.write(key.account_id, contents)
@@ -320,7 +331,7 @@ async def test_nothing_is_stored_whose_contents_cannot_be_written(
     s3.faults.append("forbidden")
 
     with pytest.raises(ContentsUnavailable):
-        await MessageStore(database, objects).add(transcript_of(key), lines(LARGE))
+        await TranscriptStore(database, objects).add(transcript_of(key), lines(LARGE))
 
     assert await scalar(database, "SELECT count(*) FROM session_entries") == 0
     await drop_unused(database, objects)
@@ -332,7 +343,7 @@ async def test_no_reader_keeps_a_connection_to_the_database_while_the_storage_is
 ) -> None:
     key = await an_account(database)
     conversation = await a_turn(database, key, "r1")
-    await MessageStore(database, objects).add(conversation.transcript, lines(LARGE))
+    await TranscriptStore(database, objects).add(conversation.transcript, lines(LARGE))
     service, before = conversations_over(database, objects=objects), s3.requests.count("GET")
     s3.flows.clear()
     reads = [

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import SecretStr
 
-from app.conversations.message_store import MessageStore
+from app.conversations.transcript_store import TranscriptStore
 from app.doctor.objects import check_objects
 from app.platform.db import Database
 from app.platform.network import DIRECT
@@ -39,7 +39,7 @@ async def test_another_key_or_place_than_that_of_the_rows_is_noticed(
 ) -> None:
     objects = Objects((database, ObjectStorage(URL, SecretStr("k" * 32), DIRECT)))
     key = await an_account(database)
-    await MessageStore(database, objects).add(transcript_of(key), lines(LARGE))
+    await TranscriptStore(database, objects).add(transcript_of(key), lines(LARGE))
     # What was just written may not be referred to yet.
     storages = (None, *(ObjectStorage(URL, SecretStr(each * 32), DIRECT) for each in "kx"))
     before = [await are_elsewhere(database, storage) for storage in storages]

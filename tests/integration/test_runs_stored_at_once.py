@@ -17,7 +17,7 @@ from app.billing.budgets.service import Budgets
 from app.billing.credit.ledger import CreditLedger
 from app.billing.credit.records import GrantTerms
 from app.conversations.records import TranscriptEntry, TranscriptState, TurnBeginning
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.ids import RunId, RunKey
 from app.platform.db import Database, NothingStored
 from app.platform.storage.repository import stored_bytes
@@ -213,7 +213,7 @@ async def test_a_run_that_is_not_stored_takes_no_turn(
 async def test_a_turn_that_starts_at_once_knows_what_it_begins_with(
     database: Database, key: KeyRecord
 ) -> None:
-    queue, store = Queue(database, DispatchLimits(100)), PostgresSessionStore(database)
+    queue, store = Queue(database, DispatchLimits(100)), TranscriptStore(database)
     first = await accepted(queue, queue.new(key, "one", starts_at_once=True), **of_chat())
     waiting = await accepted(queue, queue.new(key, "two", starts_at_once=True), **of_chat())
     assert first is not None

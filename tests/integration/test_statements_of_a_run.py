@@ -31,7 +31,7 @@ class RoundTrips:
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        listeners = (("after_cursor_execute", self._executed), ("commit", self._committed))
+        listeners = (("before_cursor_execute", self._executed), ("commit", self._committed))
         for name, listener in listeners:
             event.listen(Engine, name, listener)
         try:

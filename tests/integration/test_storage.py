@@ -7,7 +7,7 @@ import pytest
 
 from app.conversations.records import Transcript, TranscriptEntry
 from app.conversations.repository import delete_entries
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.events import TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database
@@ -102,7 +102,7 @@ async def test_what_a_run_is_parked_with_counts_until_it_goes_on_and_its_calls_u
 
 async def test_conversations_count_until_they_are_deleted(database: Database) -> None:
     account_id = (await an_account(database)).account_id
-    store, transcript = PostgresSessionStore(database), Transcript(str(account_id), str(new_uuid()))
+    store, transcript = TranscriptStore(database), Transcript(str(account_id), str(new_uuid()))
     lines = [TranscriptEntry({"type": "user", "uuid": str(n), "text": "z" * KB}, None) for n in range(10)]
 
     await store.add(transcript, lines)

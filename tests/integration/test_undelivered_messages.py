@@ -8,7 +8,7 @@ import pytest
 
 from app.conversations.history import ConversationHistory
 from app.conversations.records import TranscriptEntry
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.events import AssistantFinal
 from app.executors.port import INTERNAL, ExecutionFailed, RunContext
 from app.ids import RunId, new_uuid
@@ -50,7 +50,7 @@ class FailingFirst:
         ]
         line = {"type": "user", "uuid": plan.run.run_id, "timestamp": "now", "message": {"content": content}}
         entry = TranscriptEntry(line, plan.run.run_id, plan.attempt)
-        await PostgresSessionStore(self.database).add(plan.conversation.transcript, [entry])
+        await TranscriptStore(self.database).add(plan.conversation.transcript, [entry])
         await context.events.publish(AssistantFinal(content="done"))
 
 
@@ -127,7 +127,7 @@ async def test_a_run_is_passed_on_unless_the_transcript_has_its_message(
         first = await posted(core, caller, user("M1"))
         (conversation,), _ = await conversations_over(database).list_conversations(caller, PageRequest(1))
         entries = [TranscriptEntry({**line, "uuid": str(new_uuid())}, first) for line in lines]
-        await PostgresSessionStore(database).add(conversation.transcript, entries)
+        await TranscriptStore(database).add(conversation.transcript, entries)
         await posted(core, caller, user("M2"))
 
     assert said(executor.heard[1]) == [heard]
@@ -161,7 +161,7 @@ async def test_they_are_passed_on_as_far_as_they_are_allowed_and_fit(
     found: list[Sequence[Message]] = []
 
     async def do(context: RunContext) -> None:
-        history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
+        history = ConversationHistory(TranscriptStore(database), tool_id_of=str)
         given = {"codec": RequestCodec(Offload()), "rules": AttachmentRules(), **limits}
         request = a_request(prompt=f"M{len(found) + 1}")
         undelivered = UndeliveredMessages(database, history, **given)

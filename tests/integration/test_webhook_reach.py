@@ -13,9 +13,10 @@ from app.platform.db import Database
 from app.platform.network import Network, Proxy
 from app.platform.ssrf_guard import AddressPolicy
 from app.webhooks.message import mint_secret, sign_message
+from app.webhooks.records import Registration
 from app.webhooks.retries import ReceiverResponse
 from app.webhooks.sender import WebhookSender
-from app.webhooks.service import Registration, Webhooks
+from app.webhooks.service import Webhooks
 from tests.authority import Authority
 from tests.integration import webhook_seam
 from tests.outgoing_proxy import ConnectProxy, listening, over_tls

@@ -18,9 +18,9 @@ from app.platform.ssrf_guard import AddressPolicy
 from app.platform.telemetry.service import Telemetry
 from app.webhooks.delivery_worker import DeliveryConfig, DeliveryWorker
 from app.webhooks.message import EVENTS, WebhookEvent
-from app.webhooks.records import Delivery, Webhook
+from app.webhooks.records import Delivery, Registration, Webhook
 from app.webhooks.sender import WebhookSender
-from app.webhooks.service import Registration, Webhooks
+from app.webhooks.service import Webhooks
 from tests.factories import a_fact
 from tests.integration.statements import rows, until
 

@@ -1,7 +1,7 @@
 """Generates the TypeScript types of the API from the OpenAPI document.
 
-`python -m tests.web.write_types FILE` writes all types, for the type checks of `app/web`; with `--client`
-those that the TypeScript client in `clients/typescript` uses.
+`python -m tests.web.write_types FILE` writes all types and the ids of messages, for the type checks of
+`app/web`; with `--client` those that the TypeScript client in `clients/typescript` uses.
 """
 
 import json
@@ -16,6 +16,7 @@ from typing import Any
 from app.http.app import documented_app
 
 _PROGRAM = Path(__file__).parents[1] / "clients" / "node_modules" / "openapi-typescript" / "bin" / "cli.js"
+_MESSAGES = Path(__file__).parents[2] / "app" / "web" / "languages" / "en.ftl"
 _OPTIONS = ("--default-non-nullable", "false")
 _REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 _OF_CLIENT = (
@@ -54,6 +55,15 @@ def write_types(target: str, *, of_client: bool) -> None:
         source.write_text(json.dumps(document), encoding="utf-8")
         command = ["node", str(_PROGRAM), str(source), "--output", target, *_OPTIONS]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    if not of_client:
+        with Path(target).open("a", encoding="utf-8") as types:
+            types.write(f"export type MessageId = {_message_ids()};\n")
+
+
+def _message_ids() -> str:
+    """The ids of the messages of the pages, as a type."""
+    ids = re.findall(r"^([a-z][\w-]*) =", _MESSAGES.read_text(encoding="utf-8"), re.MULTILINE | re.IGNORECASE)
+    return " | ".join(f'"{each}"' for each in ids)
 
 
 def _schemas_only(document: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

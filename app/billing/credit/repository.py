@@ -112,15 +112,8 @@ async def resize_reservation(
 
     None if there is no limit, and no budget.
     """
-    parameters = {
-        "account_id": run.account_id,
-        "run_id": run.run_id,
-        "requested": requested,
-        "minimum": minimum,
-        "pending": pending,
-        "now": now,
-    }
-    row = (await tx.execute(_RESIZE_RESERVATION, parameters)).one_or_none()
+    given = {"requested": requested, "minimum": minimum, "pending": pending, "now": now}
+    row = (await tx.execute(_RESIZE_RESERVATION, {**run._asdict(), **given})).one_or_none()
     return None if row is None else records.Spendable(row.credits, row.has_budgets, row.has_due, row.held)
 
 
@@ -129,7 +122,7 @@ _RELEASE = text("SELECT release_credit(:account_id, :run_id)")
 
 async def release_reservation(tx: Transaction, run: RunKey) -> None:
     """Release the credits a run has reserved, if any, and what it holds of budgets."""
-    await tx.execute(_RELEASE, {"account_id": run.account_id, "run_id": run.run_id})
+    await tx.execute(_RELEASE, run._asdict())
 
 
 async def update_mode(tx: Transaction, account_id: AccountId, mode: PaymentMode) -> None:

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -152,7 +153,7 @@ class Journal:
                     return
                 written = self._written
                 try:
-                    await asyncio.to_thread(_sync_all, [*self._take_unsynced(), os.dup(self._descriptor)])
+                    await asyncio.to_thread(_sync_all, self._take_written())
                 except OSError as error:
                     self._fail(error)
                     return
@@ -187,11 +188,10 @@ class Journal:
 
     def renew(self) -> None:
         """Begin a new segment: what was recorded before is deleted as soon as it is acknowledged."""
+        # If none can be created, the current one is kept until it is full.
         if self._segments[-1].size and not self._unwritten:
-            try:
+            with suppress(OSError):
                 self._rotate()
-            except OSError as error:
-                self._fail(error)
 
     def close(self) -> None:
         """Stop writing; unacknowledged facts stay for the next process."""
@@ -223,7 +223,7 @@ class Journal:
         if any(not segment.pending for segment in older):
             try:
                 # After a power failure, either the old record or the new one must be there.
-                _sync_all([*self._take_unsynced(), os.dup(self._descriptor)])
+                _sync_all(self._take_written())
             except OSError as error:
                 self._fail(error)
                 return
@@ -267,10 +267,15 @@ class Journal:
     def _begin_segment(self) -> int:
         self._segment_number += 1
         path = self._directory / f"{self._stem}.{self._segment_number:06}.journal"
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+        directory = os.open(self._directory, os.O_RDONLY)
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError:
+            os.close(directory)
+            raise
         # Unlike the lock file, it cannot be deleted without its records.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._unsynced.append(os.open(self._directory, os.O_RDONLY))
+        self._unsynced.append(directory)
         self._segments.append(Segment(path, self._lock))
         return descriptor
 
@@ -281,6 +286,11 @@ class Journal:
         if len(self._unsynced) > 2 * _MOST_UNSYNCED:
             _sync_all(self._take_unsynced())
         self._drop_acknowledged()
+
+    def _take_written(self) -> list[int]:
+        # First what may fail.
+        current = os.dup(self._descriptor)
+        return [*self._take_unsynced(), current]
 
     def _take_unsynced(self) -> list[int]:
         taken, self._unsynced = self._unsynced, []

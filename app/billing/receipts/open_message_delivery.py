@@ -7,13 +7,13 @@ import structlog
 
 from app.billing.receipts.delivery import CLOSE_TIMEOUT_S
 from app.billing.receipts.journal_records import decode_fact, if_lost
+from app.billing.receipts.open_messages.in_memory import OpenMessageChanges
 from app.billing.receipts.open_messages.records import OpenMessage, StoredMessage
 from app.billing.receipts.open_messages.repository import (
     find_abandoned_messages,
     find_open_messages,
     write_open_messages,
 )
-from app.billing.receipts.open_messages.tracker import OpenMessageChanges
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.void_messages import return_charges
 from app.errors import Unavailable

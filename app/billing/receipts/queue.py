@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -16,7 +16,7 @@ from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.conflicts import excess_of
 from app.billing.receipts.journal import Journal, JournalUnavailable
 from app.billing.receipts.journal_records import if_lost
-from app.billing.receipts.open_messages.tracker import OpenMessageChanges, OpenMessages
+from app.billing.receipts.open_messages.in_memory import OpenMessageChanges, OpenMessages
 from app.billing.receipts.records import NewReceipt, RunCharges
 from app.ids import AccountId, RunKey
 from app.platform.metrics.receipts import ReceiptMetrics
@@ -191,10 +191,7 @@ class ReceiptQueue:
             self._in_progress.discard(fact.key)
             log.error("receipt.message_unreported", source_reference=fact.source_reference)
             self._enqueue(fact)
-        try:
-            async with asyncio.timeout(within_s), self._delivered:
-                await self._delivered.wait_for(lambda: self._pending_by_run[run] == 0)
-        except TimeoutError:
+        if not await self._wait_for(lambda: not self._pending_by_run[run], within_s):
             await self.sync()
 
     def recover(self) -> None:
@@ -268,15 +265,18 @@ class ReceiptQueue:
 
     async def wait_delivered(self, account_id: AccountId, *, within_s: float) -> None:
         """Wait until no receipt with a charge is queued for an account, `within_s` at most."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s), self._delivered:
-                await self._delivered.wait_for(lambda: not self._credits_by_account[account_id])
+        await self._wait_for(lambda: not self._credits_by_account[account_id], within_s)
 
     async def wait_stored(self, run: RunKey, *, within_s: float) -> None:
         """Wait until no receipt of a run is queued, `within_s` at most."""
+        await self._wait_for(lambda: not self._pending_by_run[run], within_s)
+
+    async def _wait_for(self, is_delivered: Callable[[], bool], within_s: float) -> bool:
+        """Wait until this is so; False if it is not by then."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s), self._delivered:
-                await self._delivered.wait_for(lambda: self._pending_by_run[run] == 0)
+                return await self._delivered.wait_for(is_delivered)
+        return False
 
     async def wait_not_empty(self) -> None:
         """Wait until a receipt is queued."""

@@ -27,6 +27,9 @@ from app.usage.records import (
     UsageFact,
 )
 
+MessageKey: TypeAlias = tuple[UUID, str, int, str]
+"""Of the message that a receipt or its adjustment charges."""
+
 ReceiptBasis: TypeAlias = Literal[Basis, "unpriced", "adjustment"]
 """The basis of a usage fact; or `unpriced`: a part of the message has no known price and is not charged;
 or `adjustment`: that part of an unpriced receipt, charged later. Receipts in `fenced_receipts` have the basis
@@ -154,7 +157,7 @@ class Receipt(NewReceipt):
     """Set by the database."""
 
     @property
-    def message(self) -> tuple[UUID, str, int, str]:
+    def message(self) -> MessageKey:
         """What identifies the message; its adjustments have the same."""
         return self.account_id, self.run_id, self.attempt, self.usage_unit_id
 

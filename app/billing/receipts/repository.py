@@ -1,5 +1,6 @@
 """SQL for receipts."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -14,10 +15,18 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import RowMapping
 
 from app.billing.receipts.open_messages.repository import locking_open_messages
-from app.billing.receipts.records import ChargedMessage, InsertedReceipts, NewReceipt, Receipt, RunTotals
+from app.billing.receipts.records import (
+    ChargedMessage,
+    InsertedReceipts,
+    MessageKey,
+    NewReceipt,
+    Receipt,
+    RunTotals,
+)
 from app.billing.receipts.tables import charge_receipts, measured_receipts
 from app.ids import AccountId
 from app.platform.db import Reader, Transaction
+from app.platform.postgres.prepared import Prepared
 from app.platform.postgres.statements import is_one_of
 from app.usage.records import SOURCE_SYSTEM, TokenUsage, parse_key
 
@@ -54,7 +63,7 @@ _VALUES = ", ".join(
 _CHANGED_BY_FENCE = {"basis": "'fenced'", "charged_credits": "0"}
 _FENCED = ", ".join(_CHANGED_BY_FENCE.get(column.name, column.name) for column in _INSERTED)
 
-_INSERT = text(
+_INSERT = Prepared(
     f"""
     WITH closed AS (
         -- Not only of those inserted: whatever stored the others, their messages are not in progress.
@@ -100,10 +109,9 @@ async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> In
     # Every transaction in the same order: otherwise two with the same receipts could wait for each other.
     receipts = sorted(receipts, key=attrgetter("source"))
     arrays = {column.name: _stored(column, receipts) for column in _INSERTED}
-    rows = (await tx.execute(_INSERT, arrays)).all()
-    return InsertedReceipts(
-        {row.id for row in rows if not row.is_fenced}, {row.id for row in rows if row.is_fenced}
-    )
+    rows = await _INSERT.fetch(tx, arrays)
+    fenced = {row["id"] for row in rows if row["is_fenced"]}
+    return InsertedReceipts({row["id"] for row in rows} - fenced, fenced)
 
 
 async def find_by_source(reader: Reader, keys: Collection[str]) -> list[Receipt]:
@@ -170,12 +178,19 @@ async def find_used_since(
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
-async def find_adjustments(reader: Reader, receipts: Sequence[Receipt]) -> list[Receipt]:
+async def find_adjustments(
+    reader: Reader, receipts: Sequence[Receipt]
+) -> defaultdict[MessageKey, list[Receipt]]:
+    """The adjustments of the runs of these receipts, by message."""
     runs = {(receipt.account_id, receipt.run_id) for receipt in receipts}
     statement = select(charge_receipts).where(
         tuple_(_receipts.account_id, _receipts.run_id).in_(runs), _receipts.basis == "adjustment"
     )
-    return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
+    found: defaultdict[MessageKey, list[Receipt]] = defaultdict(list)
+    for row in (await reader.execute(statement)).mappings():
+        adjustment = receipt_of(row)
+        found[adjustment.message].append(adjustment)
+    return found
 
 
 async def find_run_receipts(reader: Reader, account_id: AccountId, run_ids: Collection[str]) -> list[Receipt]:

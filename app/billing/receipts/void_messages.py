@@ -1,14 +1,11 @@
 """Messages that were charged although they cost nothing: they were taken for lost too early."""
 
-from collections import defaultdict
 from collections.abc import Collection
 from decimal import Decimal
-from uuid import UUID
 
 import structlog
 
 from app.billing.prices.price_list import Charge
-from app.billing.receipts.records import Receipt
 from app.billing.receipts.repository import find_adjustments, find_by_source, insert_receipts
 from app.platform.db import Transaction
 
@@ -23,9 +20,7 @@ async def return_charges(tx: Transaction, keys: Collection[str]) -> None:
     receipts = await find_by_source(tx, keys)
     if not receipts:
         return
-    adjustments: defaultdict[tuple[UUID, str, int, str], list[Receipt]] = defaultdict(list)
-    for adjustment in await find_adjustments(tx, receipts):
-        adjustments[adjustment.message].append(adjustment)
+    adjustments = await find_adjustments(tx, receipts)
     returned = [
         receipt.adjustment(
             Charge(Decimal(0), 0, receipt.price_version),

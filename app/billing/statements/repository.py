@@ -1,6 +1,7 @@
 """SQL for statements."""
 
 from collections.abc import Sequence
+from dataclasses import asdict, fields
 from datetime import datetime
 
 from sqlalchemy import exists, func, select, text
@@ -15,7 +16,7 @@ from app.ids import AccountId
 from app.platform.db import Reader, Transaction
 
 _ledger, _links, _statements = credit_ledger.c, chain_links.c, billing_statements.c
-_STORED = [_statements[name] for name in ("month", "content", "key", "signature", "made_at")]
+_STORED = [_statements[field.name] for field in fields(StoredStatement)]
 
 
 async def find_accounts_without(reader: Reader, month: str, *, end: datetime) -> list[AccountId]:
@@ -113,13 +114,6 @@ async def find_statement(reader: Reader, account_id: AccountId, month: str) -> S
 
 async def insert_statement(tx: Transaction, account_id: AccountId, made: StoredStatement) -> bool:
     """Store a statement unless another process has; whether it was stored."""
-    values = {
-        "account_id": account_id,
-        "month": made.month,
-        "content": made.content,
-        "key": made.key,
-        "signature": made.signature,
-        "made_at": made.made_at,
-    }
+    values = {"account_id": account_id, **asdict(made)}
     inserted = postgresql.insert(billing_statements).values(values).on_conflict_do_nothing()
     return (await tx.execute(inserted.returning(_statements.month))).scalar() is not None

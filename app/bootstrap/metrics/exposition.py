@@ -12,7 +12,7 @@ from app.billing.reconciliation.statements.service import ReconciliationStatemen
 from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.runs import OpenedRuns
 from app.platform.metrics.exposition import Exposition, Neighbours
-from app.platform.metrics.families import Family, KnownNames, counters
+from app.platform.metrics.families import Family, KnownNames, counters, gauges
 from app.platform.metrics.readings import Reading
 from app.platform.telemetry.clients.relay import RESULTS, ClientRelay, Signal
 from app.runs.fleet.metrics import fleet_metrics
@@ -89,9 +89,7 @@ def _add_gauges(infra: Infrastructure, supervisor: RunSupervisor) -> None:
     def count_processes() -> Mapping[str, float]:
         return _NO_AGENT if starter is None else starter.counts()
 
-    registry.add_gauges(
-        "cli_processes", "CLI processes of this process.", label="state", read=count_processes
-    )
+    registry.add(lambda: [_cli_processes(count_processes())])
     registry.add_gauge(
         "pool_ready", "CLI processes that are ready for any run.", lambda: count_processes()["ready"]
     )
@@ -131,6 +129,11 @@ def _add_gauges(infra: Infrastructure, supervisor: RunSupervisor) -> None:
     registry.add(lambda: [_client_telemetry(infra.telemetry.clients)])
 
 
+def _cli_processes(counts: Mapping[str, float]) -> Family:
+    samples = [([state], number) for state, number in counts.items()]
+    return gauges("cli_processes", "CLI processes of this process.", labels=["state"], samples=samples)
+
+
 def _client_telemetry(relays: Mapping[Signal, ClientRelay]) -> Family:
     return counters(
         "client_telemetry_exports",
@@ -151,6 +154,9 @@ def _add_receipts(infra: Infrastructure) -> None:
     )
     registry.add_gauge(
         "journal_pending_bytes", "Size of the journal's files.", lambda: receipts.journal_bytes
+    )
+    registry.add_gauge(
+        "disk_writable", "Whether files of runs can be created.", lambda: infra.disk.is_writable
     )
     registry.add_gauge("journal_writable", "Whether it can be written.", lambda: receipts.ready)
     registry.add_gauge(

@@ -1,10 +1,10 @@
 """What is exported, and where to, from the settings."""
 
+from typing import get_args
 from urllib.parse import unquote
 
-from pydantic import SecretStr
-
 from app.platform.settings import Settings
+from app.platform.telemetry.clients.relay import Signal
 from app.platform.telemetry.config import Destination, TelemetryConfig
 from app.platform.telemetry.records import SpanOptions
 
@@ -15,29 +15,9 @@ def telemetry_config(settings: Settings) -> TelemetryConfig:
     """What is exported and where to; nothing is unless a variable switches it on."""
     if settings.otel_sdk_disabled:
         return TelemetryConfig()
-    common = settings.otel_endpoint
+    found = ((signal, _destination(settings, signal)) for signal in get_args(Signal))
     return TelemetryConfig(
-        traces=_destination(
-            "traces",
-            settings.otel_traces_exporter,
-            common,
-            own=settings.otel_traces_endpoint,
-            headers=settings.otel_traces_headers or settings.otel_headers,
-        ),
-        metrics=_destination(
-            "metrics",
-            settings.otel_metrics_exporter,
-            common,
-            own=settings.otel_metrics_endpoint,
-            headers=settings.otel_metrics_headers or settings.otel_headers,
-        ),
-        logs=_destination(
-            "logs",
-            settings.otel_logs_exporter,
-            common,
-            own=settings.otel_logs_endpoint,
-            headers=settings.otel_logs_headers or settings.otel_headers,
-        ),
+        {signal: each for signal, each in found if each is not None},
         service_name=settings.otel_service_name,
         resource_attributes=_pairs(settings.otel_resource_attributes or ""),
         options=SpanOptions(
@@ -47,9 +27,11 @@ def telemetry_config(settings: Settings) -> TelemetryConfig:
     )
 
 
-def _destination(
-    signal: str, exporter: str | None, common: str | None, *, own: str | None, headers: SecretStr | None
-) -> Destination | None:
+def _destination(settings: Settings, signal: Signal) -> Destination | None:
+    exporter, own, headers = (
+        getattr(settings, f"otel_{signal}_{name}") for name in ("exporter", "endpoint", "headers")
+    )
+    common, headers = settings.otel_endpoint, headers or settings.otel_headers
     if exporter == "none" or (exporter is None and common is None and own is None):
         return None
     endpoint = own or f"{(common or _DEFAULT_ENDPOINT).rstrip('/')}/v1/{signal}"

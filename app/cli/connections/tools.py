@@ -1,7 +1,6 @@
 """Configurations of other people's tools that lead them to this server, and the files that have them."""
 
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Final, Self
 from dotenv import set_key
 
 from app.errors import OperatorError
+from app.platform.replaced_files import replacing
 
 _NAME: Final = "runtally"
 
@@ -161,19 +161,16 @@ class ToolFile:
 
     def add(self, settings: Any) -> None:
         """Add settings, which replace those of before; all else stays. Raises `NotMerged`."""
-        beside = self.path.with_name(f".{self.path.name}.new")
         try:
             # It has a key.
-            beside.touch(mode=0o600)
-            if self.tool.is_environment:
-                beside.write_bytes(self.path.read_bytes() if self.path.exists() else b"")
-                for name, value in settings.items():
-                    set_key(beside, name, value, quote_mode="never")
-            else:
-                beside.write_text(json.dumps(_merged(self.present, settings), indent=2) + "\n", "utf-8")
-            os.replace(beside, self.path)  # noqa: PTH105 - the same, and says that it replaces
+            with replacing(self.path, mode=0o600) as new:
+                if self.tool.is_environment:
+                    new.write_bytes(self.path.read_bytes() if self.path.exists() else b"")
+                    for name, value in settings.items():
+                        set_key(new, name, value, quote_mode="never")
+                else:
+                    new.write_text(json.dumps(_merged(self.present, settings), indent=2) + "\n", "utf-8")
         except OSError as error:
-            beside.unlink(missing_ok=True)
             raise NotMerged(f"{self.path} cannot be written: {error.strerror}.") from error
 
 

@@ -1,6 +1,5 @@
 """Writes graphs into RUNTALLY_GRAPHS_DIR; nothing that the server would refuse."""
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ import yaml
 
 from app.errors import OperatorError
 from app.graphs.file import GraphFile
+from app.platform.replaced_files import replacing
 from app.platform.serialization.strict_yaml import decoded
 from app.platform.settings import Settings
 
@@ -63,14 +63,10 @@ def write_graph(path: Path, text: str) -> None:
     _, errors = GraphFile.parse(path, content).graph()
     if errors:
         raise errors[0]
-    beside = path.with_name(f".{path.name}.new")
     try:
-        beside.write_bytes(content)
-        if path.exists():
-            beside.chmod(path.stat().st_mode & 0o777)
-        os.replace(beside, path)  # noqa: PTH105 - the same, and says that it replaces
+        with replacing(path) as new:
+            new.write_bytes(content)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise GraphNotWritable(f"{path} cannot be written: {error.strerror}.") from error
 
 

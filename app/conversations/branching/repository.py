@@ -8,8 +8,8 @@ from sqlalchemy.dialects import postgresql
 
 from app.conversations.branching.records import Branch
 from app.conversations.records import Conversation, Transcript
-from app.conversations.repository import SIZE
-from app.conversations.tables import conversation_branches, session_entries, sessions
+from app.conversations.repository import SIZE, in_transcript
+from app.conversations.tables import conversation_branches, session_entries
 from app.ids import RunId
 from app.platform.db import UNREADABLE, Reader, Transaction, json_text
 from app.platform.postgres.statements import is_one_of
@@ -56,13 +56,6 @@ async def insert_branch(
     await tx.execute(postgresql.insert(conversation_branches).values(rows).on_conflict_do_nothing())
 
 
-async def set_current_branch(tx: Transaction, conversation: Conversation, session_id: UUID) -> None:
-    is_conversation = (sessions.c.account_id == conversation.account_id) & (
-        sessions.c.state_key == conversation.state_key
-    )
-    await tx.execute(sa.update(sessions).where(is_conversation).values(session_id=session_id))
-
-
 async def bytes_up_to(reader: Reader, transcript: Transcript, runs: Sequence[RunId]) -> int:
     """The size of a transcript up to the last line of these runs."""
     statement = sa.select(sa.func.coalesce(sa.func.sum(SIZE), 0)).where(_up_to(transcript, runs))
@@ -93,11 +86,7 @@ async def copy_transcript(
 
 
 def _up_to(transcript: Transcript, runs: Sequence[RunId]) -> sa.ColumnElement[bool]:
-    of_transcript = (
-        (_entries.project_key == transcript.project_key)
-        & (_entries.session_id == transcript.session_id)
-        & (_entries.subpath == transcript.subpath)
-    )
+    of_transcript = in_transcript(transcript)
     last = sa.select(sa.func.max(_entries.position)).where(of_transcript, is_one_of(_entries.run_id, runs))
     return of_transcript & (_entries.position <= last.scalar_subquery())
 
@@ -107,9 +96,7 @@ async def runs_with_lines(reader: Reader, transcript: Transcript, runs: Sequence
     statement = (
         sa.select(_entries.run_id)
         .where(
-            _entries.project_key == transcript.project_key,
-            _entries.session_id == transcript.session_id,
-            _entries.subpath == transcript.subpath,
+            in_transcript(transcript),
             is_one_of(_entries.run_id, runs),
             # The CLI writes a line about a question before the question itself.
             json_text(_entries.entry, "type").in_(["user", "assistant"]),

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 
 from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
 from app.platform.db import Transaction
+from app.platform.postgres.prepared import Prepared
 from app.platform.serialization.stored_json import dump_json
 
 
@@ -31,13 +32,13 @@ async def append_entries(
         "objects": [",".join(sorted(entry.objects)) or None for entry in entries],
     }
     given = {**transcript._asdict(), "name": "/".join(transcript), **lines}
-    added = (await tx.execute(_APPEND, given)).all()
-    last = max((row.position for row in added), default=0)
-    return TranscriptState(len(added), sum(row.bytes for row in added), last)
+    added = await _APPEND.fetch(tx, given)
+    last = max((row["position"] for row in added), default=0)
+    return TranscriptState(len(added), sum(row["bytes"] for row in added), last)
 
 
 # A line gets its position once the lock is there.
-_APPEND = text(
+_APPEND = Prepared(
     """
     INSERT INTO session_entries
            (project_key, session_id, subpath, entry_uuid, run_id, attempt, entry, objects)

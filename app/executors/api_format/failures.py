@@ -16,7 +16,7 @@ _REFUSAL_OUTCOMES: Mapping[Refusal | None, port.RunOutcome] = {
     "credit": port.NO_CREDIT,
     "account_budget": port.ACCOUNT_BUDGET,
     "database": port.NO_DATABASE,
-    "journal": port.INTERNAL,
+    "journal": port.NO_DATABASE,
     "answer": port.UNAVAILABLE,
     "provider": port.PROVIDER_REFUSED,
 }

@@ -17,13 +17,14 @@ from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
 from app.conversations.history_merge import HistoryConflict, new_messages
 from app.conversations.records import Conversation, Transcript, TranscriptEntry, TranscriptState
-from app.conversations.sdk_store import CliSessionStore, PostgresSessionStore
+from app.conversations.sdk_store import CliSessionStore
 from app.conversations.sdk_transcript import (
     has_question_of,
     has_user_entries,
     messages_of,
     resumable_lines,
 )
+from app.conversations.transcript_store import TranscriptStore
 from app.errors import Unavailable
 from app.executors.api_format.failures import concerns_attachments
 from app.executors.api_format.prompt import RESUME_PROMPT
@@ -77,7 +78,7 @@ class ConversationTurn:
 class ConversationTurns:
     """Reads what the turns of stored conversations begin with."""
 
-    def __init__(self, store: PostgresSessionStore) -> None:
+    def __init__(self, store: TranscriptStore) -> None:
         self._store = store
 
     async def load(self, plan: RunPlan, messages: Sequence[Message]) -> ConversationTurn | None:
@@ -139,7 +140,7 @@ class SdkSession:
 
     def __init__(
         self,
-        store: PostgresSessionStore,
+        store: TranscriptStore,
         turn: ConversationTurn | None = None,
         *,
         kept: Sequence[TranscriptEntry] = (),

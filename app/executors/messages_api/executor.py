@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import anyio
 import structlog
 
-from app.conversations.message_store import MessageStore
 from app.conversations.prompt_store import PromptStore
+from app.conversations.transcript_store import TranscriptStore
 from app.events import AssistantFinal, MeterReport
 from app.executors.deadline import RunDeadline
 from app.executors.messages_api.client import MessagesClient
@@ -44,7 +44,7 @@ class MessagesExecutor:
     gateway: Gateway
     client: MessagesClient
     metering: Metering
-    store: MessageStore
+    store: TranscriptStore
     prompts: PromptStore
     servers: McpConnector
     schemas: SchemaChecker

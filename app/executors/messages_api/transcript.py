@@ -7,7 +7,6 @@ from typing import Any
 import structlog
 
 from app.conversations.history_merge import HistoryConflict, new_messages
-from app.conversations.message_store import MessageStore
 from app.conversations.neutral_transcript import (
     INTERRUPTED_CALL,
     api_messages,
@@ -23,6 +22,7 @@ from app.conversations.neutral_transcript import (
 )
 from app.conversations.records import Conversation, TranscriptEntry
 from app.conversations.sdk_transcript import has_question_of, messages_of
+from app.conversations.transcript_store import TranscriptStore
 from app.errors import Unavailable
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.messages_api.message import MessageFold
@@ -42,7 +42,7 @@ _RETRY_S = 1.0
 class RunTranscript:
     """Messages are stored while the run goes on; `close` waits until all are."""
 
-    def __init__(self, store: MessageStore, plan: RunPlan) -> None:
+    def __init__(self, store: TranscriptStore, plan: RunPlan) -> None:
         self._store = store
         self._run_id, self._attempt = plan.run.run_id, plan.attempt
         self._conversation: Conversation | None = plan.conversation

@@ -14,7 +14,7 @@ from app.executors.port import RunContext, RunPlan
 from app.executors.waiting.questions import Questions
 from app.requests.blank import require_visible
 from app.storable import storable
-from runtally.tools.result import ToolErrorCode, ToolResult
+from runtally.tools.result import ToolResult
 from runtally.tools.tool import Tool, ToolContext, ToolFailed
 
 ASK_USER_QUESTION: Final = "AskUserQuestion"
@@ -109,14 +109,14 @@ async def _ask(questions: Questions | None, args: _Arguments, context: ToolConte
     try:
         resolution = await questions.ask(items, source=FROM_AGENT, tool_call_id=context.tool_call_id)
     except AppError:
-        return _failed(_NOT_ASKED, "failed")
+        return ToolResult.failed(_NOT_ASKED)
     if (reply := resolution.answer) is not None and reply.answers is not None:
         return _answered(items, reply.answers)
     if reply is not None:
-        return _failed(_DECLINED, "policy_denied")
+        return ToolResult.failed(_DECLINED, "policy_denied")
     if resolution.reason == "expired":
-        return _failed(_EXPIRED, "timeout")
-    return _failed(_RUN_STOPPED, "failed")
+        return ToolResult.failed(_EXPIRED, "timeout")
+    return ToolResult.failed(_RUN_STOPPED)
 
 
 def _item(question: _Question) -> QuestionItem:
@@ -139,7 +139,3 @@ def _answered(items: Sequence[QuestionItem], given: GivenAnswers) -> ToolResult:
     }
     shown = ", ".join(f'"{question}"="{answer}"' for question, answer in answers.items())
     return ToolResult(f"The user answered: {shown}.", {"answers": {**answers}})
-
-
-def _failed(text: str, code: ToolErrorCode) -> ToolResult:
-    return ToolResult(text, {"error": code}, code)

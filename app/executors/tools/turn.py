@@ -23,7 +23,7 @@ T = TypeVar("T")
 MOST_AT_ONCE = 10
 """How many calls run in parallel; as in the CLI."""
 
-_NO_JSON = ToolResult("The arguments are not valid JSON.", {"error": "invalid_args"}, "invalid_args")
+_NO_JSON = ToolResult.failed("The arguments are not valid JSON.", "invalid_args")
 
 
 class ToolTurn:
@@ -58,7 +58,7 @@ class ToolTurn:
         """Publish that the calls that have no result failed: they were cancelled, or never made."""
         self.finished = []
         for call_id in self._calls.open_calls():
-            await self._publish(call_id, ToolResult("", {"error": "failed"}, "failed"))
+            await self._publish(call_id, ToolResult.failed(""))
 
     def _batches(self, uses: Sequence[ModelToolCall]) -> Iterator[list[ModelToolCall]]:
         for reads_only, batch in groupby(uses, self._reads_only):

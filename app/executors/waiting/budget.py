@@ -11,8 +11,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from app.errors import AppError, Invalid
 from app.events import BudgetReached, PermissionResolved
 from app.executors.waiting.calls import CallKind, Publish, Resolution, WaitingCalls
-from app.executors.waiting.decisions import Decision, PermissionDecided, PermissionNotFound
 from app.executors.waiting.port import StoredCall, Waits
+from app.executors.waiting.records import Decision, PermissionDecided, PermissionNotFound
 from app.ids import new_uuid
 from app.platform.serialization.mistakes import problem_of
 from app.requests.dollars import Dollars

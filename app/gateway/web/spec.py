@@ -3,8 +3,9 @@
 import re
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from app.platform.serialization.strict_yaml import StrictModel
 from app.usage.records import WebTool
 
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -28,10 +29,8 @@ Domains = Annotated[
 _Flag = Annotated[bool, Field(strict=True)]
 
 
-class WebSpec(BaseModel):
+class WebSpec(StrictModel):
     """What a graph says under `web`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     search: _Flag = False
     fetch: _Flag = False

@@ -4,8 +4,9 @@ import re
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from app.platform.serialization.strict_yaml import StrictModel
 from runtally.tools.tool import Effect
 
 Action = Literal["allow", "ask", "deny"]
@@ -23,10 +24,8 @@ ToolPattern = Annotated[str, AfterValidator(_is_pattern)]
 """A tool's id, an effect, or a pattern of ids."""
 
 
-class ToolRule(BaseModel):
+class ToolRule(StrictModel):
     """What happens to calls of some tools, perhaps only with certain arguments."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     tool: ToolPattern
     when: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None

@@ -14,7 +14,7 @@ from app.errors import Unauthenticated
 from app.http.admission.end_users import require_open
 from app.http.admission.limits import request_limits
 from app.http.admission.request_origin import SAFE_METHODS, ForeignOrigin, request_origin
-from app.http.admission.session_cookie import COOKIE, session_token
+from app.http.admission.session_cookie import SESSION, session_token
 from app.platform.logs.context import note
 from app.requests.principal import Principal, Scope
 
@@ -22,7 +22,7 @@ _bearer = HTTPBearer(
     auto_error=False, description="An API key, `rt_…`, or a JWT of an issuer that the server trusts."
 )
 _cookie = APIKeyCookie(
-    name=COOKIE,
+    name=SESSION.name,
     auto_error=False,
     description="Set by `POST /v1/browser-session`; over https its name begins with `__Host-`.",
 )

@@ -24,6 +24,7 @@ from app.http.admission.request_origin import SAFE_METHODS
 from app.http.field_errors import MAX_NAME_CHARS
 from app.http.problems import ERRORS, Problem
 from app.requests.principal import Scope
+from app.runs.requests.posted import fingerprint_of
 
 SMALL_BODY_BYTES: Final = 262_144
 TEXT_BODY_BYTES: Final = 4_194_304
@@ -34,6 +35,7 @@ _JSON: Final = "application/json"
 _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Problem} for status in ERRORS}
 _MAX_NAMED: Final = 10
 _PREPARING: Final = RLock()
+_FINGERPRINT: Final = "fingerprint"
 _LIST: Final = "[]"
 """How the names of parameters end that may be given several times."""
 
@@ -50,6 +52,8 @@ class BodyLimit:
     max_bytes: int | None
     is_optional: bool = False
     media_types: frozenset[str] = frozenset({_JSON})
+    may_be_gzip: bool = False
+    """Whether the route also reads what is compressed."""
 
     @property
     def is_json(self) -> bool:
@@ -75,6 +79,15 @@ small_body = Depends(BodyLimit(SMALL_BODY_BYTES))
 
 optional_body = Depends(BodyLimit(SMALL_BODY_BYTES, is_optional=True))
 """For routes that are mostly called without one."""
+
+
+async def request_fingerprint(request: Request) -> bytes | None:
+    """Of the `Idempotency-Key`, the path and the body; None without a key.
+
+    `CheckedRoute` looks for this dependency: it makes the fingerprint while it has the body.
+    """
+    found: bytes | None = request.scope["state"].get(_FINGERPRINT)
+    return found
 
 
 class CheckedRoute(APIRoute):
@@ -150,18 +163,21 @@ class CheckedRoute(APIRoute):
         """Run the checks, then the handler."""
         handle = self.get_checked_handler()
         scopes, body_limit, parameters = self.scopes, self.body_limit, self.query_parameters
+        is_fingerprinted = any(each.call is request_fingerprint for each in _sub_dependants(self.dependant))
 
         async def handle_checked(request: Request) -> Response:
             account = await _check_headers(request, scopes)
             if parameters is not None:
                 _check_parameters(request, parameters)
             if body_limit is not None and (_has_body(request) or not body_limit.is_optional):
-                _require_media_type(request, body_limit.media_types)
+                _require_readable(request, body_limit)
             is_json = body_limit is not None and body_limit.is_json
             max_bytes = _NO_BODY_BYTES if body_limit is None else body_limit.max_bytes
             bodies = request_limits(request).bodies
             try:
                 async with bodies.open(request, account, max_bytes=max_bytes, scan_json=is_json) as body:
+                    if is_fingerprinted:
+                        await _fingerprint(request, body)
                     if not body or self.body_field is None:
                         unread = b"" if body_limit is None else body
                         return await handle(_ParsedRequest(request, unread, None))
@@ -238,17 +254,32 @@ def _check_parameters(request: Request, parameters: frozenset[str]) -> None:
         raise Invalid(f"{errors[0].field}: {errors[0].message}", errors=errors[:_MAX_NAMED])
 
 
-def _require_media_type(request: Request, allowed: frozenset[str]) -> None:
+def _require_readable(request: Request, limit: BodyLimit) -> None:
     # A page of another site can post plain text without a CORS preflight; it can post none of these.
-    given = set(_content_types(request))
+    given, allowed = set(_content_types(request)), limit.media_types
     if len(given) != 1 or not given <= allowed:
         raise UnsupportedMediaType(f"Send the body with Content-Type: {' or '.join(sorted(allowed))}.")
+    encodings = {"identity", *(["gzip"] if limit.may_be_gzip else [])}
+    if not set(_values(request, "content-encoding")) <= encodings:
+        way = "Content-Encoding: gzip, or without this header" if limit.may_be_gzip else "no Content-Encoding"
+        raise UnsupportedMediaType(f"Send the body with {way}.")
+
+
+async def _fingerprint(request: Request, body: bytes) -> None:
+    if (key := request.headers.get("idempotency-key")) is not None:
+        compute = partial(fingerprint_of, key, request.scope["path"], body)
+        found = await request_limits(request).bodies.offload.run(compute, size=len(body))
+        request.scope["state"][_FINGERPRINT] = found
 
 
 def _content_types(request: Request) -> list[str]:
-    """The values of the header; a client whose library adds it to the application's own sends it twice."""
-    lines = request.headers.getlist("content-type")
-    return [value.partition(";")[0].strip().lower() for line in lines for value in line.split(",")]
+    """Without parameters; a client whose library adds the header to the application's own sends it twice."""
+    return [value.partition(";")[0].rstrip() for value in _values(request, "content-type")]
+
+
+def _values(request: Request, name: str) -> list[str]:
+    """The values of a header, in all of its lines."""
+    return [value.strip().lower() for line in request.headers.getlist(name) for value in line.split(",")]
 
 
 def _sub_dependants(dependant: Dependant) -> Iterator[Dependant]:

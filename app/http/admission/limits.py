@@ -68,8 +68,7 @@ class FailedKeyLimit:
         """Raise `TooManyFailures` for an address that has sent too many unknown keys."""
         if key_hash in self._valid_keys or self._is_exempt(address):
             return
-        if (wait_s := self._buckets.wait_s(address)) > 0:
-            raise TooManyFailures(retry_after_s=_whole_seconds(wait_s))
+        _require_none(self._buckets.wait_s(address), TooManyFailures)
 
     def record(self, address: str | None, key_hash: bytes, *, valid: bool) -> None:
         if valid:
@@ -101,31 +100,25 @@ class RequestLimits:
     def count_request(self, caller: Principal) -> None:
         """Count a request of a key with a limit; raises `TooManyRequests`."""
         for limit in caller.terms.limits:
-            if (most := limit.requests_per_minute) is None:
-                continue
-            wait_s = self.requests.take(limit.of, rate=RefillRate(most / _MINUTE_S, most))
-            if wait_s > 0:
-                raise TooManyRequests(retry_after_s=_whole_seconds(wait_s))
+            if (most := limit.requests_per_minute) is not None:
+                rate = RefillRate(most / _MINUTE_S, most)
+                _require_none(self.requests.take(limit.of, rate=rate), TooManyRequests)
 
     def count_shared_read(self, share_id: UUID) -> None:
         """Count a request with a share link; raises `TooManySharedReads`."""
-        if (wait_s := self.requests.take(share_id, rate=_SHARED_READS)) > 0:
-            raise TooManySharedReads(retry_after_s=_whole_seconds(wait_s))
+        _require_none(self.requests.take(share_id, rate=_SHARED_READS), TooManySharedReads)
 
     def count_login(self, address: str | None) -> None:
         """Count a login that is begun; raises `TooManyLogins`."""
-        if (wait_s := self.requests.take(("login", address), rate=_LOGINS)) > 0:
-            raise TooManyLogins(retry_after_s=_whole_seconds(wait_s))
+        _require_none(self.requests.take(("login", address), rate=_LOGINS), TooManyLogins)
 
     def count_code(self, caller: Principal) -> None:
         """Count a code of a login that is entered; raises `TooManyCodes`."""
-        if (wait_s := self.requests.take(("code", caller.rated_as), rate=_CODES)) > 0:
-            raise TooManyCodes(retry_after_s=_whole_seconds(wait_s))
+        _require_none(self.requests.take(("code", caller.rated_as), rate=_CODES), TooManyCodes)
 
     def count_write(self, key: Hashable) -> None:
         """Count a request with an unsafe method; raises `TooManyWrites`."""
-        if (wait_s := self.writes.take(key)) > 0:
-            raise TooManyWrites(retry_after_s=_whole_seconds(wait_s))
+        _require_none(self.writes.take(key), TooManyWrites)
 
 
 def request_limits(request: Request) -> RequestLimits:
@@ -133,5 +126,7 @@ def request_limits(request: Request) -> RequestLimits:
     return found
 
 
-def _whole_seconds(seconds: float) -> int:
-    return max(1, round(seconds + 0.5))
+def _require_none(wait_s: float, too_many: type[TooMany]) -> None:
+    """Raise this unless there is nothing to wait for."""
+    if wait_s > 0:
+        raise too_many(retry_after_s=max(1, round(wait_s + 0.5)))

@@ -2,20 +2,49 @@
 
 from datetime import timedelta
 from ipaddress import ip_address
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple
 
 from fastapi import Request, Response
 
 from app.errors import Forbidden
 
-COOKIE: Final = "runtally_session"
-SIGN_IN_COOKIE: Final = "runtally_sign_in"
-"""Of a person who is at the issuer: sent when that leads back here, from another site."""
 _HOST: Final = "__Host-"
 """Their names begin so over https: browsers accept that from this host only, not from a sibling domain."""
 
-_SameSite: TypeAlias = Literal["lax", "strict"]
 _PROXY_HEADERS: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+
+
+class BrowserCookie(NamedTuple):
+    """A cookie that scripts cannot read."""
+
+    name: str
+    samesite: Literal["lax", "strict"]
+
+    def read(self, request: Request, *, secure: bool) -> str | None:
+        return request.cookies.get(self._name(secure=secure))
+
+    def set(self, response: Response, value: str, *, lifetime: timedelta, secure: bool) -> None:
+        response.set_cookie(
+            self._name(secure=secure),
+            value,
+            max_age=int(lifetime.total_seconds()),
+            httponly=True,
+            samesite=self.samesite,
+            secure=secure,
+        )
+
+    def delete(self, response: Response) -> None:
+        for secure in (False, True):
+            name = self._name(secure=secure)
+            response.delete_cookie(name, httponly=True, samesite=self.samesite, secure=secure)
+
+    def _name(self, *, secure: bool) -> str:
+        return f"{_HOST}{self.name}" if secure else self.name
+
+
+SESSION: Final = BrowserCookie("runtally_session", "strict")
+SIGN_IN: Final = BrowserCookie("runtally_sign_in", "lax")
+"""Of a person who is at the issuer: sent when that leads back here, from another site."""
 
 
 class HttpsRequired(Forbidden):
@@ -29,9 +58,9 @@ def session_token(request: Request, *, allow_http: bool) -> str | None:
 
     A page of a sibling domain can set the plain cookie, so it is read only where `__Host-` cannot be used.
     """
-    token = request.cookies.get(f"{_HOST}{COOKIE}")
+    token = SESSION.read(request, secure=True)
     if token is None and _is_plain_http(request, allow_http=allow_http):
-        token = request.cookies.get(COOKIE)
+        token = SESSION.read(request, secure=False)
     return token
 
 
@@ -39,46 +68,6 @@ def require_secure_cookie(request: Request, *, allow_http: bool) -> None:
     """Raise `HttpsRequired` unless the browser can store a cookie that only this host can set."""
     if not is_secure(request) and not _is_plain_http(request, allow_http=allow_http):
         raise HttpsRequired
-
-
-def sign_in_cookie(request: Request, *, secure: bool) -> str | None:
-    """What a browser keeps while a person is at the issuer."""
-    return request.cookies.get(_name_of(SIGN_IN_COOKIE, secure=secure))
-
-
-def set_sign_in_cookie(response: Response, value: str, *, lifetime: timedelta, secure: bool) -> None:
-    """Set it; scripts cannot read it."""
-    _set(response, SIGN_IN_COOKIE, value, lifetime, secure=secure, samesite="lax")
-
-
-def set_session_cookie(response: Response, token: str, *, lifetime: timedelta, secure: bool) -> None:
-    """Set the session cookie; scripts cannot read it."""
-    _set(response, COOKIE, token, lifetime, secure=secure, samesite="strict")
-
-
-def delete_session_cookie(response: Response) -> None:
-    _delete(response, COOKIE, samesite="strict")
-
-
-def delete_sign_in_cookie(response: Response) -> None:
-    _delete(response, SIGN_IN_COOKIE, samesite="lax")
-
-
-def _name_of(cookie: str, *, secure: bool) -> str:
-    return f"{_HOST}{cookie}" if secure else cookie
-
-
-def _set(
-    response: Response, cookie: str, value: str, lifetime: timedelta, *, secure: bool, samesite: _SameSite
-) -> None:
-    age, name = int(lifetime.total_seconds()), _name_of(cookie, secure=secure)
-    response.set_cookie(name, value, max_age=age, httponly=True, samesite=samesite, secure=secure)
-
-
-def _delete(response: Response, cookie: str, *, samesite: _SameSite) -> None:
-    for secure in (False, True):
-        name = _name_of(cookie, secure=secure)
-        response.delete_cookie(name, httponly=True, samesite=samesite, secure=secure)
 
 
 def is_secure(request: Request) -> bool:

@@ -10,8 +10,8 @@ from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.events import PermissionResolved, QuestionAsked, QuestionResolved, RunStarted, UserMessageDelivered
 from app.executors.inbox import RunEnded
-from app.executors.waiting.decisions import PermissionDecided, PermissionNotFound
 from app.executors.waiting.questions import QuestionAnswered, QuestionNotFound, given_answers
+from app.executors.waiting.records import PermissionDecided, PermissionNotFound
 from app.http.ag_ui.input import ANSWERS, DECISION, AgUiInput, parse_payload
 from app.http.ag_ui.interrupt import InterruptId, PersonRequest
 from app.http.ag_ui.segment import RunSegment

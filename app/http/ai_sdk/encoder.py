@@ -8,17 +8,16 @@ from app.events import Done
 from app.http.ai_sdk.mapper import OLDEST_VERSION, AiSdkMessageMapper
 from app.http.streaming.encoder import (
     DONE_FRAME,
-    EVENT_STREAM,
     PAUSE_AFTER_S,
-    PAUSE_AT_LATEST_S,
     PAUSE_BESIDE_CALLS_AFTER_S,
+    PausingEncoder,
     json_frame,
 )
 from app.http.streaming.stopping import ServerStopping
 from app.streams.port import LogEntry
 
 
-class AiSdkEncoder:
+class AiSdkEncoder(PausingEncoder):
     """Encodes a run as one assistant message with the run's id.
 
     A response ends with the run, where the client has to execute a tool or, with `approvals`, where a tool
@@ -26,11 +25,7 @@ class AiSdkEncoder:
     receives the parts that follow those calls.
     """
 
-    content_type: ClassVar[str] = EVENT_STREAM
     headers: ClassVar[Mapping[str, str]] = {"x-vercel-ai-ui-message-stream": "v1"}
-    pause_at_latest_s: ClassVar[float | None] = PAUSE_AT_LATEST_S
-    # The SDK's clients do not reconnect automatically.
-    preamble: ClassVar[bytes] = b""
 
     def __init__(
         self,

@@ -26,18 +26,10 @@ from app.http.ai_sdk.ui_message import MOST_ANSWERED, UiMessage, UiPart, read_le
 from app.http.attachments import posted_attachment
 from app.http.posted_turns import messages_of, posted_turns
 from app.ids import STATE_KEY_PATTERN
+from app.requests import run_request
 from app.requests.attribution import Attributed, Metadata, labels_in
 from app.requests.client_tools import MOST_DESCRIBED, ClientTool
 from app.requests.messages import ContentPart, TextPart, is_blank_content
-from app.requests.run_request import (
-    GraphRunRequest,
-    ModelChoices,
-    OnConflict,
-    OnDisconnect,
-    ResponseFormat,
-    RunLimits,
-    UploadedFile,
-)
 from app.runs.chats import Chat, ChatMessage, ShownMessage
 from app.runs.planner import SystemMessageRefused
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules, unreadable
@@ -63,7 +55,7 @@ def _if_metadata(given: object, validate: ValidatorFunctionWrapHandler) -> Any:
         return None
 
 
-class ChatRequest(ModelChoices, Attributed):
+class ChatRequest(run_request.ModelChoices, Attributed):
     """The body of `DefaultChatTransport`, and the fields of a run that its option `body` can add.
 
     Other fields are ignored: assistant-ui and templates for chats add `metadata`, `system` and more.
@@ -81,11 +73,11 @@ class ChatRequest(ModelChoices, Attributed):
     """The message that is regenerated or edited; null for a new one."""
     model: Annotated[Annotated[str, Field(max_length=200)] | None, BeforeValidator(_or_none)] = None
     tool_ids: list[str] | None = None
-    on_conflict: OnConflict = "enqueue"
-    response_format: ResponseFormat | None = None
-    limits: RunLimits = RunLimits()
-    files: tuple[UploadedFile, ...] = ()
-    on_disconnect: OnDisconnect | None = None
+    on_conflict: run_request.OnConflict = "enqueue"
+    response_format: run_request.ResponseFormat | None = None
+    limits: run_request.RunLimits = run_request.RunLimits()
+    files: tuple[run_request.UploadedFile, ...] = ()
+    on_disconnect: run_request.OnDisconnect | None = None
     metadata: Annotated[Metadata | None, WrapValidator(_if_metadata), WithJsonSchema({})] = None
     approve_for_conversation: Annotated[bool, Field(strict=True)] = False
     """Whether the approvals of tool calls that it contains are for the rest of the conversation."""
@@ -239,7 +231,7 @@ class ChatRequest(ModelChoices, Attributed):
         first_new: int,
         *,
         with_history: bool,
-    ) -> GraphRunRequest:
+    ) -> run_request.GraphRunRequest:
         """The run of the last message and of what was posted before it since `first_new`.
 
         `with_history`: the messages before it are earlier turns; otherwise those of the user are part of it.
@@ -255,7 +247,7 @@ class ChatRequest(ModelChoices, Attributed):
             ),
             *posted_turns(earlier, new_content(), rules, with_history=with_history),
         ]
-        return GraphRunRequest.of(
+        return run_request.GraphRunRequest.of(
             graph_id=graph_id,
             messages=messages,
             model=self.model,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from fastapi import APIRouter, Depends, Header, Request, Response
 
 from app.bootstrap.services import Services
-from app.errors import Invalid, TooLarge, UnsupportedMediaType
+from app.errors import Invalid, TooLarge
 from app.http.admission.checks import BodyLimit, CheckedRoute
 from app.http.anthropic.errors import PATH
 from app.http.anthropic.openapi import ERROR_RESPONSES
@@ -41,7 +41,7 @@ router = APIRouter(
     prefix=PATH,
     tags=["anthropic"],
     responses={**ERROR_RESPONSES, **_SENT},
-    dependencies=[Depends(BodyLimit(MAX_BYTES, media_types=frozenset(_TYPES)))],
+    dependencies=[Depends(BodyLimit(MAX_BYTES, media_types=frozenset(_TYPES), may_be_gzip=True))],
 )
 NamedUser: TypeAlias = Annotated[
     EndUser | None, Header(alias="Runtally-End-User", description="As with messages.")
@@ -101,8 +101,6 @@ def _attributes(caller: Principal, end_user: str | None) -> dict[str, str]:
 def _decompressed(encoding: str, body: bytes) -> bytes:
     if encoding == "identity":
         return body
-    if encoding != "gzip":
-        raise UnsupportedMediaType("Send the body as it is or with Content-Encoding: gzip.")
     stream = zlib.decompressobj(_GZIP)
     try:
         found = stream.decompress(body, MAX_BYTES + 1)

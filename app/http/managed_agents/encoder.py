@@ -1,23 +1,18 @@
 """SessionEncoder: the frames of a session's stream, run by run."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from app.errors import Unauthenticated
 from app.http.anthropic.errors import error_json
 from app.http.managed_agents.mapper import Event, SessionMapper
-from app.http.streaming.encoder import EVENT_STREAM, REVOKED_MESSAGE, STOPPING_MESSAGE, json_frame
+from app.http.streaming.encoder import REVOKED_MESSAGE, STOPPING_MESSAGE, Encoder, json_frame
 from app.http.streaming.stopping import ServerStopping
 from app.streams.port import LogEntry
 
 
-class SessionEncoder:
+class SessionEncoder(Encoder):
     """Encodes the entries of the run that it was given last."""
-
-    content_type: ClassVar[str] = EVENT_STREAM
-    headers: ClassVar[Mapping[str, str]] = {}
-    # Their clients do not reconnect.
-    preamble: ClassVar[bytes] = b""
 
     def __init__(self, previews: Collection[str] = ()) -> None:
         self._previews = previews

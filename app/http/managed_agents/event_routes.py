@@ -7,7 +7,7 @@ from sse_starlette import EventSourceResponse
 
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.anthropic.openapi import ERROR_RESPONSES
-from app.http.dependencies import PostingDep, RunReader, RunStreamsDep, ServicesDep, Writer
+from app.http.dependencies import FingerprintedPosting, RunReader, RunStreamsDep, ServicesDep, Writer
 from app.http.managed_agents.encoder import SessionEncoder
 from app.http.managed_agents.errors import PATH
 from app.http.managed_agents.following import FollowedSession
@@ -38,7 +38,11 @@ router = APIRouter(
 
 @router.post("", dependencies=[large_body], summary="Send events to a session")
 async def send_managed_events(
-    session_id: SessionId, body: PostedEvents, services: ServicesDep, caller: Writer, posting: PostingDep
+    session_id: SessionId,
+    body: PostedEvents,
+    services: ServicesDep,
+    caller: Writer,
+    posting: FingerprintedPosting,
 ) -> SentEvents:
     """Messages go to the run that is active, or start the next one.
 

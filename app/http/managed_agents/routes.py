@@ -10,11 +10,10 @@ from app.graphs.catalog import GraphNotFound
 from app.graphs.spec import GraphSpec
 from app.http.admission.checks import CheckedRoute
 from app.http.anthropic.openapi import ERROR_RESPONSES
-from app.http.dependencies import RunReader, ServicesDep
+from app.http.dependencies import RunReader, ServicesDep, usable_graphs
 from app.http.managed_agents.errors import PATH
 from app.http.managed_agents.input import ENVIRONMENT
 from app.http.managed_agents.schemas import Environment, ManagedAgent, ManagedPage
-from app.requests.principal import Principal
 from app.runs.managed.records import SessionSettings
 
 _DEFAULT: Final = 20
@@ -44,7 +43,7 @@ async def list_managed_agents(
     page: Annotated[str | None, Query(description="The `next_page` of the page before.")] = None,
 ) -> ManagedPage[ManagedAgent]:
     """The graphs that the key may run, by id."""
-    graphs = {graph.id: graph for graph in _graphs(services, caller)}
+    graphs = {graph.id: graph for graph in usable_graphs(services, caller)}
     ids = sorted(graphs)
     if page is not None and page not in graphs:
         raise Invalid.field("page", "is not a page of this list")
@@ -61,7 +60,7 @@ async def get_managed_agent(
     version: Annotated[int, Query(ge=1, le=1, description="A graph has one version.")] = 1,  # noqa: ARG001
 ) -> ManagedAgent:
     """A graph that the key may run."""
-    for graph in _graphs(services, caller):
+    for graph in usable_graphs(services, caller):
         if graph.id == agent_id:
             return agent_of(services, graph)
     raise GraphNotFound
@@ -89,7 +88,3 @@ async def get_managed_environment(
 def agent_of(services: Services, graph: GraphSpec, settings: SessionSettings | None = None) -> ManagedAgent:
     """A graph as an agent, with what a session has instead."""
     return ManagedAgent.of(graph, services.models.resolve(None, None), settings)
-
-
-def _graphs(services: Services, caller: Principal) -> list[GraphSpec]:
-    return [graph for graph in services.graphs.all() if caller.terms.allows_graph(graph.id)]

@@ -9,14 +9,9 @@ from pydantic import TypeAdapter, ValidationError
 from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.events import ClientEvent, ClientToolCall, PermissionRequest, QuestionAsked, ToolCallStart
-from app.http.managed_agents.ids import (
-    answer_id,
-    interrupt_id,
-    message_id,
-    place_of,
-    question_id,
-)
+from app.http.managed_agents import ids
 from app.http.managed_agents.input import (
+    MOST_EVENTS,
     CustomToolResult,
     PostedEvent,
     ToolConfirmation,
@@ -29,7 +24,8 @@ from app.requests.messages import ContentPart
 from app.requests.principal import Principal
 from app.runs.commands.records import AnswerQuestion, Command, Decide, SubmitToolResult
 from app.runs.managed.records import ManagedSession
-from app.runs.requests.posted import Posting
+from app.runs.requests.posted import Posting, part_of
+from app.runs.service import id_of_key
 from app.streams.port import LogEntry
 
 _Apply: TypeAlias = Callable[[], Awaitable[str]]
@@ -47,10 +43,16 @@ async def send_events(
 ) -> list[Event]:
     """Apply the events in order; nothing is applied if one of them is not valid.
 
-    Raises `Invalid` naming the field, `ScopeMissing`, and what messages and commands raise.
+    Of a request that is repeated with its `Idempotency-Key`, messages take effect once, and so do the
+    interruptions before them. Raises `Invalid` naming the field, `ScopeMissing`, and what messages and
+    commands raise.
     """
     sender = _Sender(services, caller, session, posting)
-    applied = [await sender.prepare(f"events.{index}", event) for index, event in enumerate(events)]
+    said = [index for index, event in enumerate(events) if await sender.has_said(index, event)]
+    applied = [
+        await sender.prepare(index, event, is_repeated=index < max(said, default=0))
+        for index, event in enumerate(events)
+    ]
     sent = []
     for event, apply in zip(events, applied, strict=True):
         fields = event.model_dump(mode="json", exclude_none=True)
@@ -67,34 +69,47 @@ class _Sender:
         self._session = session
         self._posting = posting
 
-    async def prepare(self, field: str, event: PostedEvent) -> _Apply:
+    async def has_said(self, index: int, event: PostedEvent) -> bool:
+        """Whether it is a message that the same request has sent before."""
+        posting = part_of(self._posting, index)
+        return isinstance(event, UserMessage) and (
+            await self._services.managed.said_before(self._caller, self._session.id, **posting) is not None
+        )
+
+    async def prepare(self, index: int, event: PostedEvent, *, is_repeated: bool) -> _Apply:
         """What applies an event; raises `Invalid` and `ScopeMissing`."""
+        field = f"events.{index}"
         match event:
             case UserMessage():
                 read = partial(event.ours, field, self._services.attachments)
-                return partial(self._say, await self._services.offload.run(read, size=event.chars))
+                content = await self._services.offload.run(read, size=event.chars)
+                return partial(self._say, content, part_of(self._posting, index))
             case UserInterrupt():
-                return self._interrupt
+                return partial(self._interrupt, is_repeated=is_repeated)
             case ToolConfirmation():
                 self._caller.require("runs:approve")
                 return await self._decision(f"{field}.tool_use_id", event)
             case CustomToolResult():
                 return await self._result(f"{field}.custom_tool_use_id", event)
 
-    async def _say(self, content: str | list[ContentPart]) -> str:
-        said = await self._services.managed.say(self._caller, self._session.id, content, **self._posting)
+    async def _say(self, content: str | list[ContentPart], posting: Posting) -> str:
+        said = await self._services.managed.say(self._caller, self._session.id, content, **posting)
         return (
-            question_id(said.run_id) if said.message_id is None else message_id(said.run_id, said.message_id)
+            ids.question_id(said.run_id)
+            if said.message_id is None
+            else ids.message_id(said.run_id, said.message_id)
         )
 
-    async def _interrupt(self) -> str:
-        """Stop the turn; without one, nothing is stopped."""
+    async def _interrupt(self, *, is_repeated: bool) -> str:
+        """Stop the turn; not the one that a message after it has begun."""
         session = await self._services.managed.get(self._caller, self._session.id)
         active = await self._services.managed.active_run(self._caller, session)
-        if active is None:
-            return interrupt_id(session.id)
+        # Those of this request, which perhaps is posted twice at once.
+        begun = {id_of_key(self._caller, part_of(self._posting, place)) for place in range(MOST_EVENTS)}
+        if active is None or is_repeated or active.key.run_id in begun:
+            return ids.interrupt_id(session.id)
         await self._services.commands.stop(active.key, "interrupt")
-        return interrupt_id(active.key.run_id)
+        return ids.interrupt_id(active.key.run_id)
 
     async def _decision(self, field: str, event: ToolConfirmation) -> _Apply:
         run, asking, entries = await self._asking(field, event.tool_use_id)
@@ -124,11 +139,11 @@ class _Sender:
 
     async def _submit(self, run: RunKey, command: Command, asked: str) -> str:
         await self._services.commands.submit(run, command)
-        return answer_id(asked)
+        return ids.answer_id(asked)
 
     async def _asking(self, field: str, known: str) -> tuple[RunKey, ClientEvent | None, Sequence[LogEntry]]:
         """The event of a run of the session that an id names."""
-        place = place_of(known)
+        place = ids.place_of(known)
         if place is None or all(turn.run_id != place.run_id for turn in self._session.turns):
             raise _not_asked(field)
         run = RunKey(self._caller.account_id, RunId(place.run_id))

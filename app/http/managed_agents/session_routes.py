@@ -6,24 +6,25 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Final, Literal, TypeAlias
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Query
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.http.admission.checks import CheckedRoute, large_body, small_body
 from app.http.anthropic.openapi import ERROR_RESPONSES
-from app.http.dependencies import PostingDep, ReadWriter, RunReader, ServicesDep, Writer
+from app.http.dependencies import FingerprintedPosting, ReadWriter, RunReader, ServicesDep, Writer
 from app.http.managed_agents.errors import PATH
 from app.http.managed_agents.input import ChangedSession, NewSession, UserMessage, client_tools
 from app.http.managed_agents.routes import MOST, agent_of
 from app.http.managed_agents.schemas import AgentModel, DeletedSession, ManagedAgent, ManagedPage, Session
-from app.http.parameters import MomentParam, StorableText, valid_state_key
+from app.http.parameters import MomentParam, StorableText, state_key_in_path
 from app.platform.pagination import Cursor
 from app.requests.client_tools import ClientTool
 from app.requests.messages import ContentPart
 from app.requests.principal import Principal
 from app.runs.managed.records import Comparison, ManagedSession, SessionFilter, SessionSettings
 from app.runs.requests.attachments import AttachmentRules
+from app.runs.requests.posted import part_of
 
 _DEFAULT: Final = 20
 
@@ -32,11 +33,7 @@ router = APIRouter(
 )
 
 
-async def _session_id(session_id: Annotated[str, Path(alias="sessionId")]) -> str:
-    return valid_state_key(session_id)
-
-
-SessionId: TypeAlias = Annotated[str, Depends(_session_id)]
+SessionId: TypeAlias = Annotated[str, state_key_in_path("sessionId")]
 
 
 async def moments(
@@ -88,7 +85,7 @@ async def _query(
 
 @router.post("", dependencies=[large_body], summary="Create a session")
 async def create_managed_session(
-    body: NewSession, services: ServicesDep, caller: Writer, posting: PostingDep
+    body: NewSession, services: ServicesDep, caller: Writer, posting: FingerprintedPosting
 ) -> Session:
     """A conversation with a graph; it is not created if its first initial message is refused."""
     settings = body.settings(caller.api_key_id)
@@ -98,10 +95,11 @@ async def create_managed_session(
     read = partial(_contents_of, body.initial_events, services.attachments)
     contents = await services.offload.run(read, size=sum(each.chars for each in body.initial_events))
     if not contents:
-        return _shown(services, caller, await services.managed.create(caller, settings, title=body.title))
+        created = await services.managed.create(caller, settings, title=body.title, **posting)
+        return _shown(services, caller, created)
     session_id = await services.managed.start(caller, settings, contents[0], title=body.title, **posting)
-    for content in contents[1:]:
-        await services.managed.say(caller, session_id, content, **posting)
+    for index, content in enumerate(contents[1:], 1):
+        await services.managed.say(caller, session_id, content, **part_of(posting, index))
     return _shown(services, caller, await services.managed.get(caller, session_id))
 
 

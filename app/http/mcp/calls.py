@@ -11,8 +11,8 @@ from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.events import PermissionRequest
 from app.executors.inbox import RunEnded
-from app.executors.waiting.decisions import PermissionDecided, PermissionNotFound
 from app.executors.waiting.questions import QuestionAnswered, QuestionNotFound
+from app.executors.waiting.records import PermissionDecided, PermissionNotFound
 from app.http.dependencies import readable_run
 from app.http.field_errors import rename_fields
 from app.http.mcp.client import McpClient

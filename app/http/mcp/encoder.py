@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from typing import Any, Final, Self
 from urllib.parse import quote, unquote
 
 import mcp_types as types
@@ -14,13 +14,7 @@ from app.events import PermissionRequest, PermissionResolved, QuestionAsked, Que
 from app.http.mcp.errors import error_json
 from app.http.mcp.results import Answering, CallAnswer
 from app.http.mcp.tools import result_json
-from app.http.streaming.encoder import (
-    EVENT_STREAM,
-    PAUSE_AFTER_S,
-    PAUSE_AT_LATEST_S,
-    REVOKED_MESSAGE,
-    STOPPING_MESSAGE,
-)
+from app.http.streaming import encoder
 from app.http.streaming.pausing import Waiting
 from app.http.streaming.stopping import ServerStopping, retry_line
 from app.ids import RUN_ID_PATTERN
@@ -66,18 +60,13 @@ def request_named(text: object) -> tuple[str, str] | None:
     return None if found is None else (found[1], found[2])
 
 
-class CallEncoder:
+class CallEncoder(encoder.PausingEncoder):
     """Receives the entries of a run in order.
 
     A stream ends with the run, or where a person has to answer who is not asked in it: in revisions without
     sessions the result asks, in others the stream does, and clients without forms get a link. That of a task
     ends with the run.
     """
-
-    content_type: ClassVar[str] = EVENT_STREAM
-    headers: ClassVar[Mapping[str, str]] = {}
-    pause_at_latest_s: ClassVar[float | None] = PAUSE_AT_LATEST_S
-    preamble: ClassVar[bytes] = b""
 
     def __init__(
         self,
@@ -106,7 +95,7 @@ class CallEncoder:
     def pause_after_s(self) -> float | None:
         """Seconds of idle time before the pause; None if nothing waits that is not asked in the stream."""
         is_asked = not self._to.client.is_modern and self._call.has_forms
-        return None if self._to.is_task or not self._call.waiting or is_asked else PAUSE_AFTER_S
+        return None if self._to.is_task or not self._call.waiting or is_asked else encoder.PAUSE_AFTER_S
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The messages of these entries."""
@@ -127,12 +116,12 @@ class CallEncoder:
 
     def encode_revoked(self) -> bytes:
         """End the stream of a caller whose credential was revoked; the run continues."""
-        return self._failed(types.INVALID_REQUEST, REVOKED_MESSAGE, Unauthenticated.code)
+        return self._failed(types.INVALID_REQUEST, encoder.REVOKED_MESSAGE, Unauthenticated.code)
 
     def encode_stopping(self) -> bytes:
         """Clients of the revisions with sessions come back by themselves."""
         if self._to.client.is_modern:
-            return self._failed(types.INTERNAL_ERROR, STOPPING_MESSAGE, ServerStopping.code)
+            return self._failed(types.INTERNAL_ERROR, encoder.STOPPING_MESSAGE, ServerStopping.code)
         return retry_line()
 
     def _frames(self, entry: LogEntry, resolved: set[str]) -> Iterator[str]:

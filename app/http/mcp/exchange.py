@@ -25,9 +25,8 @@ from starlette.datastructures import Headers
 
 from app.bootstrap.services import Services
 from app.errors import AppError, Invalid
-from app.graphs.spec import GraphSpec
 from app.http.admission.checks import TEXT_BODY_BYTES
-from app.http.dependencies import readable_run
+from app.http.dependencies import readable_run, usable_graphs
 from app.http.field_errors import invalid_fields
 from app.http.mcp.calls import OpenedCall, answer_request, cancel_call, open_call
 from app.http.mcp.client import SESSION, McpClient, new_session, require_short
@@ -104,7 +103,9 @@ class McpExchange:
             if request.method in client.task_methods:
                 return await self._refusing(request.id, self._of_task(client, request))
             params = request.params or {}
-            result = await served(client, request.id, request.method, params, self._graphs())
+            result = await served(
+                client, request.id, request.method, params, usable_graphs(self.services, self.caller)
+            )
         except MCPError as error:
             content = error_json(request.id, error.code, error.message, error.data)
             return self._refused(content)
@@ -170,7 +171,7 @@ class McpExchange:
         given = request.params or {}
         validate_client_request(CALL, client.version, given)
         params = CallToolRequestParams.model_validate(given, by_name=False)
-        graphs = {tool_name(graph.id): graph for graph in self._graphs()}
+        graphs = {tool_name(graph.id): graph for graph in usable_graphs(self.services, self.caller)}
         if (graph := graphs.get(params.name)) is None:
             raise MCPError(INVALID_PARAMS, "params.name: is not a tool that this key may call")
         call = ToolCall.read(
@@ -227,10 +228,6 @@ class McpExchange:
     def _size(self) -> int:
         """About how large the message is."""
         return int(self.headers.get("content-length", TEXT_BODY_BYTES))
-
-    def _graphs(self) -> list[GraphSpec]:
-        graphs, terms = self.services.graphs.all(), self.caller.terms
-        return [graph for graph in graphs if terms.allows_graph(graph.id)]
 
     def _refused(self, content: dict[str, Any]) -> Response:
         """In the revision without sessions an error has a status of its own."""

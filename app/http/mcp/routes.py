@@ -12,13 +12,13 @@ from app.errors import AppError, NotFound, Unauthenticated
 from app.http.admission.checks import CheckedRoute, text_body
 from app.http.dependencies import (
     ApprovalsPage,
+    BaseUrl,
     HeartbeatS,
-    Location,
     OpenExportReader,
     PostingDep,
     ServicesDep,
     Writer,
-    location,
+    base_url,
     open_stream_reader,
     run_streams,
 )
@@ -58,7 +58,7 @@ class McpRoute(CheckedRoute):
                     raise
                 note(code=error.code)
                 response = error_response(error)
-                url = _absolute(request, await location(request), METADATA_PATH)
+                url = f"{await base_url(request)}{METADATA_PATH}"
                 response.headers["WWW-Authenticate"] = f'Bearer resource_metadata="{url}"'
                 return response
 
@@ -129,22 +129,16 @@ async def resume_mcp_call(
 
 
 @metadata_router.get(METADATA_PATH, response_model=None, summary="Who makes tokens for MCP clients")
-async def mcp_resource_metadata(
-    request: Request, services: ServicesDep, location: Location
-) -> dict[str, Any]:
+async def mcp_resource_metadata(services: ServicesDep, base_url: BaseUrl) -> dict[str, Any]:
     """The metadata of a protected resource (RFC 9728): issuers whose tokens are accepted beside API keys."""
     issuers = [each.issuer for each in services.tokens.issuers if each.is_url]
     if not issuers:
         raise NoTokens
     found = ProtectedResourceMetadata.model_validate(
         {
-            "resource": _absolute(request, location, PATH),
+            "resource": f"{base_url}{PATH}",
             "authorization_servers": issuers,
             "resource_name": "Runtally",
         }
     )
     return found.model_dump(mode="json", exclude_none=True)
-
-
-def _absolute(request: Request, location: Callable[[str], str], path: str) -> str:
-    return f"{str(request.base_url).removesuffix('/')}{location(path)}"

@@ -1,24 +1,22 @@
 """NativeEncoder: one server-sent event for each event of a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from app.events import Done
-from app.http.streaming.encoder import EVENT_STREAM, RETRY_LINE, REVOKED_MESSAGE
+from app.http.streaming.encoder import RETRY_LINE, REVOKED_MESSAGE, Encoder
 from app.http.streaming.stopping import retry_line
 from app.platform.clock.event_times import rfc3339
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
 
 
-class NativeEncoder:
+class NativeEncoder(Encoder):
     """`id` is the position, `event` the type, `data` the event and its time as one line of ASCII JSON.
 
     It is stateless, so a client can resume after any position.
     """
 
-    content_type: ClassVar[str] = EVENT_STREAM
-    headers: ClassVar[Mapping[str, str]] = {}
     preamble: ClassVar[bytes] = RETRY_LINE
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:

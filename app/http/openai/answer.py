@@ -1,23 +1,15 @@
 """RunAnswer: how far a run has answered, as clients of OpenAI's API see it, and where a response ends."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from app.errors import Unauthenticated
 from app.events import Done, RunError
 from app.http.openai.errors import error_json
 from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.openai.notice import Notice, notice
-from app.http.streaming.encoder import (
-    EVENT_STREAM,
-    PAUSE_AFTER_S,
-    PAUSE_AT_LATEST_S,
-    PAUSE_BESIDE_CALLS_AFTER_S,
-    REVOKED_MESSAGE,
-    STOPPING_MESSAGE,
-    json_frame,
-)
+from app.http.streaming import encoder
 from app.http.streaming.pausing import Waiting, what_waits
 from app.http.streaming.stopping import ServerStopping
 from app.requests.outcome import ErrorCode
@@ -53,18 +45,12 @@ class Received:
 NOTHING: Final = Received()
 
 
-class RunAnswer:
+class RunAnswer(encoder.PausingEncoder):
     """Receives the entries of a run in order.
 
     A response ends with the run, where the client has to execute tools, or where a person has to answer:
     then its text ends with a notice, which the client posts back with the chat.
     """
-
-    content_type: ClassVar[str] = EVENT_STREAM
-    headers: ClassVar[Mapping[str, str]] = {}
-    pause_at_latest_s: ClassVar[float | None] = PAUSE_AT_LATEST_S
-    # Their clients do not reconnect.
-    preamble: ClassVar[bytes] = b""
 
     def __init__(self, run_id: str, options: AnswerOptions, received: Received = NOTHING) -> None:
         self._mapper = CompletionMapper(run_id, options.is_object)
@@ -83,20 +69,22 @@ class RunAnswer:
         if self._position < self._received.position:
             return None
         if self._for_person:
-            return PAUSE_AFTER_S
+            return encoder.PAUSE_AFTER_S
         if self._for_client:
-            return PAUSE_BESIDE_CALLS_AFTER_S if self._mapper.has_open_calls else PAUSE_AFTER_S
+            return (
+                encoder.PAUSE_BESIDE_CALLS_AFTER_S if self._mapper.has_open_calls else encoder.PAUSE_AFTER_S
+            )
         return None
 
     def encode_revoked(self) -> bytes:
         """End the response of a reader whose credential was revoked; the run continues."""
-        error = error_json(Unauthenticated.status, Unauthenticated.code, REVOKED_MESSAGE)
-        return json_frame(error).encode("ascii")
+        error = error_json(Unauthenticated.status, Unauthenticated.code, encoder.REVOKED_MESSAGE)
+        return encoder.json_frame(error).encode("ascii")
 
     def encode_stopping(self) -> bytes:
         """An error: a stream that only ends looks like a complete answer to some clients."""
-        error = error_json(ServerStopping.status, ServerStopping.code, STOPPING_MESSAGE)
-        return json_frame(error).encode("ascii")
+        error = error_json(ServerStopping.status, ServerStopping.code, encoder.STOPPING_MESSAGE)
+        return encoder.json_frame(error).encode("ascii")
 
     @property
     def _for_person(self) -> list[Waiting]:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.executors.client_calls import ClientToolResult
-from app.executors.waiting.decisions import PermissionNotFound
+from app.executors.waiting.records import PermissionNotFound
 from app.http.dependencies import readable_run
 from app.http.openai.answer import Received
 from app.http.openai.mapper import run_of_call
@@ -26,7 +26,7 @@ async def continue_run(
     """The run that a posted chat continues, and what its client has of it; None if it starts one.
 
     `waiting`: where the chat's last answer has ended, if that was for a person. Raises `RunNotFound`,
-    `RunDeleted`, `ScopeMissing`, `PermissionNotFound`, `Invalid`.
+    `RunDeleted`, `ScopeMissing`, `PermissionNotFound`, `ClientToolCallAnswered`, `Invalid`.
     """
     if body.results or body.decisions:
         return await _answer(services, caller, body)
@@ -72,7 +72,8 @@ async def _answer(services: Services, caller: Principal, body: PostedChat) -> tu
     answered = await services.client_tools.find_in(caller, chat_of(record), record.key, call_ids=results)
     if answered is None:
         raise RunNotFound
-    await services.client_tools.answer(answered, results)
+    last = {call_id for _, call_id in map(run_of_call, body.last_results)}
+    await services.client_tools.answer(answered, results, last=last)
     return record, Received(max(after, answered.after), decided | answered.calls)
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from app.http.foreign_errors import ForeignError, ForeignErrors, Headers
+from app.http.problems import ERRORS
 
 PATH: Final = "/openai/v1"
 
@@ -45,6 +46,12 @@ class OpenAiError(BaseModel):
     """An error."""
 
     error: OpenAiErrorDetails
+
+
+ERROR_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": OpenAiError} for status in ERRORS
+}
+"""OpenAPI responses of the wire."""
 
 
 def error_json(status: int, code: str, message: str, *, param: str | None = None) -> dict[str, Any]:

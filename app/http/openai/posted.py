@@ -5,6 +5,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import takewhile
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -62,17 +63,17 @@ class JsonSchemaFormat(Posted):
     schema_: Annotated[dict[str, Any], Field(alias="schema")]
 
 
-def _left_out(given: object) -> object:
-    if given is not None and given is not False:
+def _left_out(given: object) -> None:
+    if given:
         raise ValueError("must be left out: it is not served")
-    return given
 
 
-NotServed: TypeAlias = Annotated[
-    bool | None,
-    BeforeValidator(_left_out),
-    WithJsonSchema({"anyOf": [{"type": "boolean", "const": False}, {"type": "null"}]}),
+_NOTHING: Final[Sequence[dict[str, Any]]] = [
+    *({"type": "null"}, {"type": "boolean", "const": False}, {"type": "integer", "const": 0}),
+    {"type": "array", "items": {}, "maxItems": 0},
 ]
+NotServed: TypeAlias = Annotated[None, BeforeValidator(_left_out), WithJsonSchema({"anyOf": _NOTHING})]
+"""A parameter that may only have the value that asks for nothing."""
 
 
 class PostedChat(BaseModel):
@@ -131,6 +132,12 @@ class PostedChat(BaseModel):
     def results(self) -> Mapping[str, str]:
         """The results of tools that the last message ends, by the ids that we gave the calls."""
         return self.history.results if self.posted and self.posted[-1].role == "tool" else {}
+
+    @property
+    def last_results(self) -> frozenset[str]:
+        """The ids of the calls whose results are new: none of them was posted with an earlier message."""
+        last = takewhile(lambda message: message.role == "tool", reversed(self.posted))
+        return frozenset(message.tool_call_id for message in last if message.tool_call_id is not None)
 
     @property
     def end_user(self) -> str | None:

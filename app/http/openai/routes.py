@@ -4,15 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from app.bootstrap.services import Services
 from app.graphs.catalog import GraphNotFound
-from app.graphs.spec import GraphSpec
 from app.http.admission.checks import CheckedRoute
-from app.http.dependencies import RunReader, ServicesDep
-from app.http.openai.errors import PATH
-from app.http.openai.openapi import ERROR_RESPONSES
+from app.http.dependencies import RunReader, ServicesDep, usable_graphs
+from app.http.openai.errors import ERROR_RESPONSES, PATH
 from app.http.openai.schemas import OpenAiModel, OpenAiModels
-from app.requests.principal import Principal
 
 router = APIRouter(route_class=CheckedRoute, prefix=PATH, tags=["openai"], responses=ERROR_RESPONSES)
 
@@ -20,7 +16,7 @@ router = APIRouter(route_class=CheckedRoute, prefix=PATH, tags=["openai"], respo
 @router.get("/models", summary="List graphs as models")
 async def list_openai_models(services: ServicesDep, caller: RunReader) -> OpenAiModels:
     """The graphs that the key may run."""
-    return OpenAiModels(data=[OpenAiModel.of(graph) for graph in _graphs(services, caller)])
+    return OpenAiModels(data=[OpenAiModel.of(graph) for graph in usable_graphs(services, caller)])
 
 
 @router.get("/models/{model}", summary="Read a graph as a model")
@@ -28,11 +24,7 @@ async def get_openai_model(
     model: Annotated[str, Path()], services: ServicesDep, caller: RunReader
 ) -> OpenAiModel:
     """A graph that the key may run."""
-    for graph in _graphs(services, caller):
+    for graph in usable_graphs(services, caller):
         if graph.id == model:
             return OpenAiModel.of(graph)
     raise GraphNotFound
-
-
-def _graphs(services: Services, caller: Principal) -> list[GraphSpec]:
-    return [graph for graph in services.graphs.all() if caller.terms.allows_graph(graph.id)]

@@ -2,53 +2,28 @@
 
 from typing import Any, Final
 
+
+def _text(description: str, example: str | None = None, **schema: Any) -> dict[str, Any]:
+    shown = {} if example is None else {"example": example}
+    return {"description": description, "schema": {"type": "string", **schema}, **shown}
+
+
 HEADERS: Final[dict[str, dict[str, Any]]] = {
-    "X-Request-ID": {
-        "description": "The id of the request, which the server's log contains.",
-        "schema": {"type": "string"},
-    },
-    "Retry-After": {
-        "description": "Seconds to wait; with 429 and 503.",
-        "schema": {"type": "integer", "minimum": 1},
-    },
-    "RateLimit": {
-        "description": "What is left of a limit, and when there will be more.",
-        "schema": {"type": "string"},
-        "example": '"runs";r=0;t=5',
-    },
-    "RateLimit-Policy": {
-        "description": "The limit that was exceeded.",
-        "schema": {"type": "string"},
-        "example": '"runs";q=100',
-    },
-    "Location": {
-        "description": "Where the created resource is.",
-        "schema": {"type": "string", "format": "uri-reference"},
-    },
-    "Content-Disposition": {
-        "description": "The name of the file.",
-        "schema": {"type": "string"},
-        "example": "attachment; filename*=UTF-8''report.txt",
-    },
-    "Runtally-Ignored": {
-        "description": "The parameters of the request that have no effect.",
-        "schema": {"type": "string"},
-        "example": "seed, temperature",
-    },
-    "Mcp-Session-Id": {
-        "description": "The id of the session that was begun, in revisions of the protocol with sessions.",
-        "schema": {"type": "string"},
-        "example": "5f0d6c8e3b1a4d7c9e2f4a6b8c0d2e4f-forms",
-    },
-    "Runtally-As-Of": {
-        "description": "What was stored until then is included; left out: everything, until now.",
-        "schema": {"type": "string", "format": "date-time"},
-    },
-    "Runtally-Budget-Reached": {
-        "description": "The ids of soft budgets that are used up.",
-        "schema": {"type": "string"},
-        "example": "team-search, per-user",
-    },
+    "X-Request-ID": _text("The id of the request, which the server's log contains."),
+    "Retry-After": _text("Seconds to wait; with 429 and 503.", type="integer", minimum=1),
+    "RateLimit": _text("What is left of a limit, and when there will be more.", '"runs";r=0;t=5'),
+    "RateLimit-Policy": _text("The limit that was exceeded.", '"runs";q=100'),
+    "Location": _text("Where the created resource is.", format="uri-reference"),
+    "Content-Disposition": _text("The name of the file.", "attachment; filename*=UTF-8''report.txt"),
+    "Runtally-Ignored": _text("The parameters of the request that have no effect.", "seed, temperature"),
+    "Mcp-Session-Id": _text(
+        "The id of the session that was begun, in revisions of the protocol with sessions.",
+        "5f0d6c8e3b1a4d7c9e2f4a6b8c0d2e4f-forms",
+    ),
+    "Runtally-As-Of": _text(
+        "What was stored until then is included; left out: everything, until now.", format="date-time"
+    ),
+    "Runtally-Budget-Reached": _text("The ids of soft budgets that are used up.", "team-search, per-user"),
 }
 """The component headers of the document."""
 

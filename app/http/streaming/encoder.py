@@ -36,11 +36,10 @@ class Encoder(Protocol):
     byte-identical: `encode(all) == encode(first) + encode(rest)`.
     """
 
-    content_type: ClassVar[str]
-    headers: ClassVar[Mapping[str, str]]
+    headers: ClassVar[Mapping[str, str]] = {}
     """Additional response headers of the wire."""
-    preamble: ClassVar[bytes]
-    """Sent before the first entry, also when a client resumes."""
+    preamble: ClassVar[bytes] = b""
+    """Sent before the first entry, also when a client resumes; nothing where clients do not reconnect."""
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The frames of these entries as one chunk; may be empty."""
@@ -52,6 +51,25 @@ class Encoder(Protocol):
 
     def encode_stopping(self) -> bytes:
         """The last frames of a response that is cut short because the server stops; the run continues."""
+        ...
+
+
+class PausingEncoder(Encoder, Protocol):
+    """An encoder of a wire whose clients send decisions in a new request."""
+
+    pause_at_latest_s: ClassVar[float | None] = PAUSE_AT_LATEST_S
+    """Seconds of waiting for events after which the response pauses even if some arrived; None: no limit."""
+
+    @property
+    def ended(self) -> bool: ...
+
+    @property
+    def pause_after_s(self) -> float | None:
+        """Seconds without new events after which the response pauses; None if no person has to decide."""
+        ...
+
+    def encode_pause(self) -> bytes:
+        """The last frames of a response to a run that waits for a person."""
         ...
 
 

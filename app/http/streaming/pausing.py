@@ -3,11 +3,11 @@
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
-from typing import ClassVar, Protocol, TypeAlias
+from typing import TypeAlias
 
 from app.bootstrap.services import Services
 from app.events import BudgetReached, ClientToolCall, PermissionRequest, QuestionAsked
-from app.http.streaming.encoder import Encoder
+from app.http.streaming.encoder import PausingEncoder
 from app.http.streaming.sse import split_batch
 from app.ids import RunKey
 from app.platform.pagination import MAX_PAGE, PageRequest
@@ -17,25 +17,6 @@ from app.streams.port import LogEntry
 
 Waiting: TypeAlias = PermissionRequest | QuestionAsked | BudgetReached
 """What a person has to answer."""
-
-
-class PausingEncoder(Encoder, Protocol):
-    """An encoder of a wire whose clients send decisions in a new request."""
-
-    pause_at_latest_s: ClassVar[float | None]
-    """Seconds of waiting for events after which the response pauses even if some arrived; None: no limit."""
-
-    @property
-    def ended(self) -> bool: ...
-
-    @property
-    def pause_after_s(self) -> float | None:
-        """Seconds without new events after which the response pauses; None if no person has to decide."""
-        ...
-
-    def encode_pause(self) -> bytes:
-        """The last frames of a response to a run that waits for a person."""
-        ...
 
 
 async def chunks_until_pause(

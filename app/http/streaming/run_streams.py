@@ -9,8 +9,8 @@ from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
 from app.http.streaming.disconnect import while_connected
-from app.http.streaming.encoder import Encoder
-from app.http.streaming.pausing import PausingEncoder, chunks_until_pause
+from app.http.streaming.encoder import Encoder, PausingEncoder
+from app.http.streaming.pausing import chunks_until_pause
 from app.http.streaming.sse import InterruptibleStream, OpenReader, encoded
 from app.ids import RunKey
 from app.requests.principal import Principal

@@ -1,19 +1,10 @@
 """PoolUse: how the connections of a pool are used."""
 
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-
-class Closable(Protocol):
-    """A connection."""
-
-    async def close(self) -> None:
-        """Return it to the pool."""
-        ...
-
-
-_Connection = TypeVar("_Connection", bound=Closable)
+_Connection = TypeVar("_Connection")
 
 
 class PoolUse:
@@ -39,23 +30,13 @@ class PoolUse:
     ) -> AsyncIterator[_Connection]:
         """Open a connection for the body, and count it while it waits for the pool."""
         async with AsyncExitStack() as stack:
-            with self._waiting():
+            with self.opening():
                 connection = await stack.enter_async_context(opening)
             yield connection
 
-    @asynccontextmanager
-    async def autocommitting(self, opening: Awaitable[_Connection]) -> AsyncIterator[_Connection]:
-        """As `connected`, for statements that commit themselves; closes the connection without a task."""
-        with self._waiting():
-            connection = await opening
-        try:
-            yield connection
-        finally:
-            # There is no transaction to roll back, so this waits for nothing and cannot be cancelled.
-            await connection.close()
-
     @contextmanager
-    def _waiting(self) -> Iterator[None]:
+    def opening(self) -> Iterator[None]:
+        """Count a connection while it waits for the pool."""
         self.waiting += 1
         try:
             yield

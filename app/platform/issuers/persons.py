@@ -99,28 +99,20 @@ class OidcProvider(Issuer):
 class OidcSettings(BaseSettings):
     """Settings of the sign-in of persons; part of `Settings`."""
 
-    oidc_issuer: _Url | None = Field(None, validation_alias="RUNTALLY_OIDC_ISSUER")
-    oidc_client_id: _Text | None = Field(None, validation_alias="RUNTALLY_OIDC_CLIENT_ID")
-    oidc_client_secret: Annotated[SecretStr, Field(min_length=1)] | None = Field(
-        None, validation_alias="RUNTALLY_OIDC_CLIENT_SECRET"
-    )
-    oidc_redirect_url: Annotated[_Url, AfterValidator(_is_callback)] | None = Field(
-        None, validation_alias="RUNTALLY_OIDC_REDIRECT_URL"
-    )
+    oidc_issuer: _Url | None = None
+    oidc_client_id: _Text | None = None
+    oidc_client_secret: Annotated[SecretStr, Field(min_length=1)] | None = None
+    oidc_redirect_url: Annotated[_Url, AfterValidator(_is_callback)] | None = None
     oidc_scopes: Annotated[
         tuple[str, ...], NoDecode, BeforeValidator(_words), AfterValidator(_has_openid)
-    ] = Field(("openid", "profile", "email"), validation_alias="RUNTALLY_OIDC_SCOPES")
-    oidc_session_minutes: int = Field(480, ge=5, le=10_080, validation_alias="RUNTALLY_OIDC_SESSION_MINUTES")
-    oidc_end_user_claim: _Text = Field("sub", validation_alias="RUNTALLY_OIDC_END_USER_CLAIM")
-    oidc_account: _Text | None = Field(None, validation_alias="RUNTALLY_OIDC_ACCOUNT")
-    oidc_account_claim: _Text | None = Field(None, validation_alias="RUNTALLY_OIDC_ACCOUNT_CLAIM")
-    oidc_accounts: Annotated[Patterns, NoDecode, BeforeValidator(_names)] | None = Field(
-        None, validation_alias="RUNTALLY_OIDC_ACCOUNTS"
-    )
-    oidc_role_claim: _Text = Field("groups", validation_alias="RUNTALLY_OIDC_ROLE_CLAIM")
-    oidc_roles: Annotated[dict[_Text, Role], NoDecode, BeforeValidator(_object)] = Field(
-        default_factory=dict, validation_alias="RUNTALLY_OIDC_ROLES"
-    )
+    ] = ("openid", "profile", "email")
+    oidc_session_minutes: int = Field(480, ge=5, le=10_080)
+    oidc_end_user_claim: _Text = "sub"
+    oidc_account: _Text | None = None
+    oidc_account_claim: _Text | None = None
+    oidc_accounts: Annotated[Patterns, NoDecode, BeforeValidator(_names)] | None = None
+    oidc_role_claim: _Text = "groups"
+    oidc_roles: Annotated[dict[_Text, Role], NoDecode, BeforeValidator(_object)] = Field(default_factory=dict)
 
     @field_validator("oidc_roles")
     @classmethod

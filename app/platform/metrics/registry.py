@@ -1,6 +1,6 @@
 """MetricsRegistry: the metrics of one server; two servers of a process share none."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import (
     CollectorRegistry,
@@ -12,7 +12,7 @@ from prometheus_client import (
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from app.platform.metrics.families import Family, gauge, gauges
+from app.platform.metrics.families import Family, gauge
 
 _CREATED = "_created"
 """The time of creation that the client adds to every counter and histogram."""
@@ -35,21 +35,6 @@ class MetricsRegistry(Collector):
     def add_gauge(self, name: str, documentation: str, read: Callable[[], float]) -> None:
         """A gauge whose number is read at each scrape."""
         self.add(lambda: [gauge(name, documentation, read())])
-
-    def add_gauges(
-        self, name: str, documentation: str, *, label: str, read: Callable[[], Mapping[str, float]]
-    ) -> None:
-        """A gauge with one label, whose numbers are read at each scrape, by the value of the label."""
-        self.add(
-            lambda: [
-                gauges(
-                    name,
-                    documentation,
-                    labels=[label],
-                    samples=[([value], number) for value, number in read().items()],
-                )
-            ]
-        )
 
     def collect(self) -> Iterator[Metric]:
         """Every metric, those without a sample too: their names exist from the start."""

@@ -47,9 +47,9 @@ async def find_some(reader: Reader, *, most: int) -> Sequence[StoredObject]:
     return [StoredObject(AccountId(row.account_id), row.sha256) for row in await reader.execute(used)]
 
 
-async def take_released(tx: Transaction) -> None:
-    """Let the contents that something has let go of be looked at in a minute: they may be being read."""
-    await tx.execute(_TAKE_RELEASED)
+async def take_released(tx: Transaction, *, most: int) -> None:
+    """Let some contents that something has let go of be looked at in a minute: they may be being read."""
+    await tx.execute(_TAKE_RELEASED, {"most": most})
 
 
 async def lock_due(tx: Transaction, *, most: int) -> Sequence[StoredObject]:
@@ -90,7 +90,8 @@ def with_objects(
 _TAKE_RELEASED = text(
     """
     WITH released AS (
-        DELETE FROM released_objects WHERE id IN (SELECT id FROM released_objects FOR UPDATE SKIP LOCKED)
+        DELETE FROM released_objects
+         WHERE id IN (SELECT id FROM released_objects ORDER BY id LIMIT :most FOR UPDATE SKIP LOCKED)
         RETURNING account_id, sha256
     ), known AS (
         SELECT account_id, sha256 FROM stored_objects

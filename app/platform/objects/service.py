@@ -23,6 +23,7 @@ _KEPT_UNUSED: Final = timedelta(minutes=10)
 _AT_ONCE: Final = 8
 _SWEEP_INTERVAL_S: Final = 30.0
 _SWEPT_AT_ONCE: Final = 10
+_TAKEN_AT_ONCE: Final = 1_000
 _LOOKED_AT: Final = 3
 """So many contents are not all lost, one by one."""
 
@@ -113,7 +114,7 @@ class Objects:
             return 0
         database, storage = self._outside
         async with database.write() as tx:
-            await repository.take_released(tx)
+            await repository.take_released(tx, most=_TAKEN_AT_ONCE)
         failed = None
         async with database.transaction() as tx:
             due = await repository.lock_due(tx, most=_SWEPT_AT_ONCE)

@@ -96,7 +96,7 @@ class Connector:
         return url.render_as_string(hide_password=False)
 
     def engine(self, **options: Any) -> AsyncEngine:
-        arguments = {"async_creator_fn": self.connect, "prepared_statement_name_func": self._statement_name}
+        arguments = {"async_creator_fn": self.connect, "prepared_statement_name_func": self.statement_name}
         engine = create_async_engine(
             "postgresql+runtally://",
             hide_parameters=True,
@@ -138,7 +138,7 @@ class Connector:
         connection: asyncpg.Connection = await asyncpg.connect(**options)
         return connection
 
-    def _statement_name(self) -> str:
+    def statement_name(self) -> str:
         return "" if self.is_pooled else f"runtally_{next(self._numbers)}"
 
 

@@ -20,6 +20,9 @@ _AWAY_STATES = ("08", "28", "3D", "53300", "57P")
 READ_ONLY = "25006"
 """In a transaction that may write: the server is a standby, or its disk is full."""
 
+_REFUSED_STATES = (READ_ONLY, "42501", "53", "58")
+"""Those that stay until an operator acts."""
+
 _POOLER_REFUSES = "08P01"
 
 _BAD_DATA, _CONSTRAINT = "22", "23"
@@ -39,6 +42,11 @@ def is_temporary(error: StatementError) -> bool:
 def is_away(error: StatementError) -> bool:
     """Whether there is no connection, in contrast to a server that refuses a statement."""
     return sqlstate_of(error).startswith(_AWAY_STATES) or not sqlstate_of(error)
+
+
+def is_refused(error: StatementError) -> bool:
+    """Whether the server refuses a statement that has to work."""
+    return sqlstate_of(error).startswith(_REFUSED_STATES) and not is_away(error)
 
 
 def is_by_values(error: StatementError) -> bool:

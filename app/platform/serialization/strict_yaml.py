@@ -7,13 +7,19 @@ from functools import cache
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from app.platform.serialization.mistakes import UNKNOWN, Mistake, mistakes_in
 from app.platform.serialization.yaml_problems import sentence_of
 
 _CLOSE = 0.7
 _NESTED_TOO_DEEPLY = "it is nested too deeply"
+
+
+class StrictModel(BaseModel):
+    """What a file of operators has; an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class YamlInvalid(Exception):

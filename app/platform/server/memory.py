@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -94,5 +95,13 @@ def memory_limit() -> int:
 
 
 def _resident_bytes() -> Callable[[], int]:
-    process = psutil.Process()
-    return lambda: int(process.memory_info().rss)
+    process, measured = psutil.Process(), 0
+
+    def measure() -> int:
+        nonlocal measured
+        # While it can open no file, what was measured last counts.
+        with suppress(OSError):
+            measured = process.memory_info().rss
+        return measured
+
+    return measure

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 
 from app.platform.network import (
@@ -22,17 +22,13 @@ from app.platform.network import (
 class NetworkSettings(BaseSettings):
     """Settings of what calls other machines; part of `Settings`."""
 
-    https_proxy: Annotated[SecretStr, AfterValidator(check_proxy)] | None = Field(
-        None, validation_alias="RUNTALLY_HTTPS_PROXY"
-    )
+    https_proxy: Annotated[SecretStr, AfterValidator(check_proxy)] | None = None
     no_proxy: Annotated[
         tuple[str, ...], NoDecode, BeforeValidator(split_hosts), AfterValidator(check_no_proxy)
-    ] = Field((), validation_alias="RUNTALLY_NO_PROXY")
-    ca_file: Annotated[Path, AfterValidator(check_authorities)] | None = Field(
-        None, validation_alias="RUNTALLY_CA_FILE"
-    )
-    client_cert_file: Path | None = Field(None, validation_alias="RUNTALLY_CLIENT_CERT_FILE")
-    client_key_file: Path | None = Field(None, validation_alias="RUNTALLY_CLIENT_KEY_FILE")
+    ] = ()
+    ca_file: Annotated[Path, AfterValidator(check_authorities)] | None = None
+    client_cert_file: Path | None = None
+    client_key_file: Path | None = None
 
     @field_validator("client_key_file")
     @classmethod

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator
 from pydantic_settings import BaseSettings, NoDecode
 
 from app.platform.network import split_hosts
@@ -34,5 +34,5 @@ _Origins: TypeAlias = Annotated[
 class OriginSettings(BaseSettings):
     """Settings of the pages of other origins; part of `Settings`."""
 
-    cors_origins: _Origins = Field((), validation_alias="RUNTALLY_CORS_ORIGINS")
-    embed_origins: _Origins = Field((), validation_alias="RUNTALLY_EMBED_ORIGINS")
+    cors_origins: _Origins = ()
+    embed_origins: _Origins = ()

@@ -39,9 +39,7 @@ class TelemetrySettings(BaseSettings):
     otel_capture_content: bool = Field(
         default=False, validation_alias="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
     )
-    telemetry_backends: Annotated[tuple[Literal["langfuse", "openinference"], ...], NoDecode] = Field(
-        (), validation_alias="RUNTALLY_TELEMETRY_BACKENDS"
-    )
+    telemetry_backends: Annotated[tuple[Literal["langfuse", "openinference"], ...], NoDecode] = ()
 
     @field_validator("otel_traces_exporter", "otel_metrics_exporter", "otel_logs_exporter")
     @classmethod

@@ -26,23 +26,11 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class TelemetryConfig:
-    """Signals without a destination are not exported."""
+    """What is exported."""
 
-    traces: Destination | None = None
-    metrics: Destination | None = None
-    logs: Destination | None = None
-    """Of clients' own agents only: this server sends none."""
+    destinations: Mapping[Signal, Destination] = field(default_factory=dict)
+    """Of the signals that are exported; logs of clients' own agents only: this server sends none."""
     service_name: str | None = None
     resource_attributes: Mapping[str, str] = field(default_factory=dict)
     options: SpanOptions = field(default_factory=SpanOptions)
     network: Network = DIRECT
-
-    @property
-    def destinations(self) -> Mapping[Signal, Destination]:
-        """By signal, those that there are."""
-        found: dict[Signal, Destination | None] = {
-            "metrics": self.metrics,
-            "logs": self.logs,
-            "traces": self.traces,
-        }
-        return {signal: each for signal, each in found.items() if each is not None}

@@ -1,8 +1,8 @@
 """GenAiMetrics: the metrics of the GenAI semantic conventions; no attribute names a run, account or user."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from opentelemetry.metrics import Meter
+from opentelemetry.metrics import Histogram, Meter
 
 from app.platform.telemetry.attributes import PROVIDER, Attributes, BoundedNames, clean, present
 
@@ -25,8 +25,10 @@ class GenAiMetrics:
         self._models = BoundedNames()
         self._tools = BoundedNames()
 
-        def histogram(name: str, unit: str, bounds: Sequence[float]) -> _Recorder:
-            return _Recorder(meter, name, unit, bounds)
+        def histogram(name: str, unit: str, bounds: Sequence[float]) -> Histogram:
+            return meter.create_histogram(
+                name, unit, explicit_bucket_boundaries_advisory=[*map(float, bounds)]
+            )
 
         self._tokens = histogram("gen_ai.client.token.usage", "{token}", _TOKENS)
         self._operation = histogram("gen_ai.client.operation.duration", "s", _SECONDS)
@@ -88,13 +90,3 @@ class GenAiMetrics:
                 "gen_ai.response.model": limited(model),
             }
         )
-
-
-class _Recorder:
-    def __init__(self, meter: Meter, name: str, unit: str, bounds: Sequence[float]) -> None:
-        self._histogram = meter.create_histogram(
-            name, unit, explicit_bucket_boundaries_advisory=[float(bound) for bound in bounds]
-        )
-
-    def record(self, value: float, attributes: Mapping[str, str | float | tuple[str, ...]]) -> None:
-        self._histogram.record(value, dict(attributes))

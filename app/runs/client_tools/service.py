@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from app.events import ClientToolCall
+from app.events import ClientToolCall, ToolCallResult
 from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNotFound, ClientToolResult
 from app.executors.inbox import RunEnded
 from app.executors.port import NO_SCHEMAS, RunSchemas
@@ -86,15 +86,33 @@ class ClientToolRuns:
         caller.require_reading(record.api_key_id, record.labels.end_user)
         return await self._answered(record, call_ids)
 
-    async def answer(self, answered: AnsweredRun, results: Mapping[str, ClientToolResult]) -> None:
-        """Return the results to the run; those that come too late, or a second time, have no effect."""
+    async def answer(
+        self,
+        answered: AnsweredRun,
+        results: Mapping[str, ClientToolResult],
+        *,
+        last: Collection[str] = (),
+    ) -> None:
+        """Return the results to the run; those that come too late, or a second time, have no effect.
+
+        Raises `ClientToolCallAnswered` for those of the calls `last` if the call has another result.
+        """
+        given = (each.event for each in answered.log if isinstance(each.event, ToolCallResult))
+        known = {event.tool_call_id: event.result for event in given}
+        for call_id in answered.calls & set(last) & known.keys():
+            if known[call_id] != results[call_id].kept.visible:
+                raise ClientToolCallAnswered
         for call_id in answered.calls:
             command = SubmitToolResult(
                 tool_call_id=call_id, result=results[call_id].result, is_error=results[call_id].is_error
             )
             # The stream shows what the call ended with, and what the model made of it.
-            with suppress(RunEnded, ClientToolCallAnswered, ClientToolCallNotFound):
-                await self.commands.submit(answered.record.key, command)
+            with suppress(RunEnded, ClientToolCallNotFound):
+                try:
+                    await self.commands.submit(answered.record.key, command)
+                except ClientToolCallAnswered:
+                    if call_id in last:
+                        raise
 
     async def answer_left(
         self, caller: Principal, chat: Chat, results: Mapping[str, ClientToolResult]

@@ -8,9 +8,9 @@ from app.executors.approvals import PERMISSIONS, granted_tool
 from app.executors.client_calls import CLIENT_TOOL_CALLS, ClientToolResult
 from app.executors.waiting.budget import BUDGET, require_higher
 from app.executors.waiting.calls import CallKind
-from app.executors.waiting.decisions import Decision
 from app.executors.waiting.port import StoredCall
 from app.executors.waiting.questions import QUESTIONS, asked_by, reply_to
+from app.executors.waiting.records import Decision
 from app.runs.commands.records import AnswerQuestion, Decide, SubmitToolResult
 
 AnswerCommand: TypeAlias = Decide | AnswerQuestion | SubmitToolResult

@@ -5,8 +5,8 @@ from typing import Any, Literal
 from app.errors import AppError, FieldError, Invalid, Unavailable
 from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNotFound
 from app.executors.inbox import MessageQueueFull, RunEnded
-from app.executors.waiting.decisions import PermissionDecided, PermissionNotFound
 from app.executors.waiting.questions import QuestionAnswered, QuestionNotFound
+from app.executors.waiting.records import PermissionDecided, PermissionNotFound
 from app.requests.principal import ScopeMissing
 from app.requests.wire_models import WireModel
 

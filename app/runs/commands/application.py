@@ -8,7 +8,7 @@ import structlog
 from app.errors import AppError, Invalid
 from app.executors.client_calls import ClientToolResult
 from app.executors.control import RunControl
-from app.executors.waiting.decisions import Decision
+from app.executors.waiting.records import Decision
 from app.graphs.rules.modes import is_less_strict
 from app.graphs.spec import GraphSpec
 from app.requests.messages import SentMessage

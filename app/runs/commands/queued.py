@@ -12,7 +12,7 @@ from app.events import Interrupted, StopKind, StopState
 from app.executors.approvals import granted_tool
 from app.executors.inbox import RETRY_AFTER_S, MessageLimits, MessageQueueFull
 from app.executors.port import ABORTED
-from app.executors.waiting.decisions import Decision
+from app.executors.waiting.records import Decision
 from app.graphs.catalog import GraphCatalog
 from app.ids import ApiKeyId, RunKey
 from app.platform.db import Database, Transaction

@@ -9,9 +9,9 @@ from app.conversations.branching import repository
 from app.conversations.branching.records import After, Branch, InPlaceOf, Place
 from app.conversations.branching.tree import BranchTree
 from app.conversations.records import Conversation, Transcript
-from app.conversations.repository import first_positions
+from app.conversations.repository import first_positions, update_conversation
 from app.errors import Conflict, Invalid, NotFound
-from app.ids import RunId
+from app.ids import AccountId, RunId
 from app.platform.db import Reader, Transaction
 from app.platform.storage.service import StorageQuota
 from app.runs.conversations.repository import find_branch_runs, runs_on_branches
@@ -112,13 +112,20 @@ async def begin_branch(
     if len(tree.branches) >= MOST_BRANCHES:
         raise TooManyBranches
     source = Transcript(str(conversation.account_id), str(point.source))
-    size = await repository.bytes_up_to(tx, source, point.runs)
-    await storage.require_room(tx, conversation.account_id, size)
     session_id, last = uuid4(), point.runs[-1] if point.runs else None
     await repository.insert_branch(tx, conversation, tree.first, session_id, after=last)
-    await repository.copy_transcript(tx, source, point.runs, to=session_id)
-    await repository.set_current_branch(tx, conversation, session_id)
+    await copy_transcript(tx, source, point.runs, to=session_id, storage=storage)
+    await update_conversation(tx, conversation, session_id=session_id)
     return replace(conversation, session_id=session_id)
+
+
+async def copy_transcript(
+    tx: Transaction, transcript: Transcript, runs: Sequence[RunId], *, to: UUID, storage: StorageQuota
+) -> None:
+    """Copy a transcript up to the last line of these runs; raises `StorageFull`."""
+    size = await repository.bytes_up_to(tx, transcript, runs)
+    await storage.require_room(tx, AccountId(UUID(transcript.project_key)), size)
+    await repository.copy_transcript(tx, transcript, runs, to=to)
 
 
 def summaries_of(tree: BranchTree, conversation: Conversation) -> list[BranchSummary]:

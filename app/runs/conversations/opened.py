@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from app.conversations.records import Conversation
 from app.conversations.repository import (
-    change_opening,
     find_conversation,
     insert_conversation,
     lock_conversation,
+    update_conversation,
 )
 from app.errors import Conflict, Invalid
 from app.requests.principal import Principal
@@ -36,7 +36,8 @@ async def create_conversation(
     conversations: ConversationService, caller: Principal, opening: Opening
 ) -> Conversation:
     """Create a conversation; raises `StorageFull`, and `Invalid` for too many messages."""
-    new = Conversation.without_runs(caller.account_id, _PREFIX, opening=_stored(opening))
+    by_whom = opening.model_copy(update={"end_user": caller.own_end_user})
+    new = Conversation.without_runs(caller.account_id, _PREFIX, opening=_stored(by_whom))
     async with conversations.database.transaction() as tx:
         await conversations.storage.require_room(tx, caller.account_id, _size(new.opening))
         return await insert_conversation(tx, new) or new
@@ -79,7 +80,7 @@ async def change_opened(
         stored = _stored(after)
         if (more := _size(stored) - _size(conversation.opening)) > 0:
             await conversations.storage.require_room(tx, caller.account_id, more)
-        await change_opening(tx, conversation, stored)
+        await update_conversation(tx, conversation, opening=stored)
     return OpenedConversation(conversation, after)
 
 
@@ -88,7 +89,7 @@ async def drop_messages(conversations: ConversationService, caller: Principal, s
     async with conversations.database.transaction() as tx:
         conversation = await lock_conversation(tx, caller.account_id, state_key)
         if conversation is not None and conversation.turns:
-            await change_opening(tx, conversation, _stored(_opening_of(conversation)))
+            await update_conversation(tx, conversation, opening=_stored(_opening_of(conversation)))
 
 
 def is_created(state_key: str) -> bool:

@@ -88,6 +88,7 @@ class Opening(WireModel):
 
     api_key_id: ApiKeyId | None = None
     """The key that has created it; None: it began with a run."""
+    end_user: str | None = None
     metadata: Mapping[str, str] = {}
     messages: tuple[Message, ...] = ()
     """What its first run gets as earlier turns, and keeps from then on."""

@@ -2,22 +2,22 @@
 
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from uuid import UUID
 
 from app.conversations import repository
 from app.conversations.branching.placement import KnownMessages
 from app.conversations.branching.records import Place
-from app.conversations.branching.repository import set_current_branch
+from app.conversations.branching.repository import runs_with_lines
 from app.conversations.grants.records import PermissionGrant
 from app.conversations.grants.repository import delete_grant, find_grants
 from app.conversations.history import ConversationHistory
-from app.conversations.records import Conversation, ConversationChange, EntryGone
+from app.conversations.records import Conversation, ConversationChange
 from app.errors import Conflict, Forbidden, NotFound
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.concurrency.fair_semaphore import FairSemaphore
-from app.platform.db import Database, Transaction
+from app.platform.db import Database, Reader, Transaction
 from app.platform.pagination import PageRequest
 from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
@@ -26,6 +26,7 @@ from app.requests.run_request import GraphRunRequest
 from app.runs.conversations.branching import (
     BranchSummary,
     begin_branch,
+    copy_transcript,
     find_branch,
     find_branch_point,
     load_tree,
@@ -147,7 +148,7 @@ class ConversationService:
                 turns = await turns_on_branch(reader, conversation, tree.path(conversation.session_id))
                 return await read_page(reader, conversation, history, turns=turns)
 
-        return await self.history.contents.completed(account_id, read)
+        return await self.history.sessions.completed(account_id, read)
 
     async def view(self, account_id: AccountId, state_key: str) -> ConversationView:
         """All messages of a conversation's current branch; raises `ConversationNotFound`."""
@@ -161,12 +162,12 @@ class ConversationService:
                     reader, self.history, conversation, tree=tree, path=path, contents=contents
                 )
 
-        return await self.history.contents.completed(account_id, read)
+        return await self.history.sessions.completed(account_id, read)
 
     async def view_before(self, run: RunKey, state_key: str) -> ConversationView | None:
         """All messages before those of a run; None if the conversation does not have it any more."""
         read = partial(read_view_before, self.database, self.history, run, state_key)
-        return await self.history.contents.completed(run.account_id, read)
+        return await self.history.sessions.completed(run.account_id, read)
 
     async def list_chats(
         self, caller: Principal, graph_id: str, page: PageRequest
@@ -184,42 +185,27 @@ class ConversationService:
         Raises `ConversationNotFound`, `ConversationExists`, `NothingToFork`, `StorageFull`, and
         `ConversationBusy` if the last run to copy has not ended.
         """
-        async with self.database.snapshot() as reader:
-            conversation = await _require(repository.find_conversation(reader, account_id, state_key))
-            if at is not None:
-                tree = await load_tree(reader, conversation)
-                if (last := RunId(at)) not in tree:
-                    raise NothingToFork
-                conversation = replace(conversation, session_id=tree.branch_of(last))
-            size = await repository.transcript_bytes(reader, conversation.transcript)
-            await self.storage.require_room(reader, account_id, size)
-        point = await self.history.fork_point(conversation, at)
-        await self._require_idle(conversation, point.run_id)
-        if point.entry_id is None:
-            raise NothingToFork
-        try:
-            session_id, entries = await self.history.fork(conversation, point.entry_id)
-        except EntryGone as error:
-            raise ConversationNotFound from error
-        copy = replace(
-            conversation,
-            state_key=new_key or str(new_uuid()),
-            session_id=session_id,
-            turns=0,
-            forked_from=state_key,
-            forked_at=point.run_id,
-            managed=None,
-            opening=None,
-        )
-        entries = await self.history.contents.write(copy.transcript, entries)
         async with self.database.transaction() as tx:
-            # Locked, so that an erasure finds the copy; one with the same key may have been created since.
+            # Locked, so that an erasure finds the copy.
             source = await _require(repository.lock_conversation(tx, account_id, state_key))
-            if source.created_at != conversation.created_at:
-                raise ConversationNotFound
+            source, last = await _end_to_copy(tx, source, at)
+            if any(run.run_id == last for run in await unfinished_turns(tx, source)):
+                raise ConversationBusy
+            if last is None or not await runs_with_lines(tx, source.transcript, [last]):
+                raise NothingToFork
+            copy = replace(
+                source,
+                state_key=new_key or str(new_uuid()),
+                session_id=new_uuid(),
+                turns=0,
+                forked_from=state_key,
+                forked_at=last,
+                managed=None,
+                opening=None,
+            )
             if (inserted := await repository.insert_conversation(tx, copy)) is None:
                 raise ConversationExists
-            await self.history.contents.append(tx, copy.transcript, entries)
+            await copy_transcript(tx, source.transcript, [last], to=copy.session_id, storage=self.storage)
         return inserted
 
     async def change(self, caller: Principal, state_key: str, change: ConversationChange) -> Conversation:
@@ -227,7 +213,8 @@ class ConversationService:
         async with self.database.transaction() as tx:
             conversation = await _require(repository.lock_conversation(tx, caller.account_id, state_key))
             await require_reading(tx, conversation, caller)
-            await repository.change_conversation(tx, conversation, change)
+            if changed := {name: value for name, value in asdict(change).items() if value is not None}:
+                await repository.update_conversation(tx, conversation, **changed)
             return await _require(repository.find_conversation(tx, caller.account_id, state_key))
 
     async def delete(self, caller: Principal, state_key: str) -> None:
@@ -354,7 +341,7 @@ class ConversationService:
             chosen = find_branch(tree, conversation, branch_id)
             if await unfinished_turns(tx, conversation):
                 raise ConversationBusy
-            await set_current_branch(tx, conversation, chosen.session_id)
+            await repository.update_conversation(tx, conversation, session_id=chosen.session_id)
             return summaries_of(tree, chosen)
 
     async def list_grants(self, account_id: AccountId, state_key: str) -> list[PermissionGrant]:
@@ -377,13 +364,21 @@ class ConversationService:
         await repository.delete_conversation(tx, conversation)
         return ended
 
-    async def _require_idle(self, conversation: Conversation, last: str | None) -> None:
-        async with self.database.snapshot() as reader:
-            if any(run.run_id == last for run in await unfinished_turns(reader, conversation)):
-                raise ConversationBusy
-
 
 async def _require(found: Awaitable[Conversation | None]) -> Conversation:
     if (conversation := await found) is None:
         raise ConversationNotFound
     return conversation
+
+
+async def _end_to_copy(
+    reader: Reader, conversation: Conversation, at: str | None
+) -> tuple[Conversation, RunId | None]:
+    """The conversation on the branch to copy, and the last run there; None: its transcript is empty."""
+    if at is None:
+        first = await repository.first_positions(reader, conversation.transcript)
+        return conversation, RunId(next(reversed(first))) if first else None
+    tree = await load_tree(reader, conversation)
+    if (last := RunId(at)) not in tree:
+        raise NothingToFork
+    return replace(conversation, session_id=tree.branch_of(last)), last

@@ -11,6 +11,7 @@ from sqlalchemy import text
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction, json_text
 from app.platform.objects.documents import StoredDocument
+from app.platform.postgres.prepared import Prepared
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, DueWork, QueuedCommand, StoredCommand
 from app.runs.evidence.records import NewEvidence
@@ -106,8 +107,7 @@ async def end_run(
         "process": process_id,
         "is_debited": is_debited,
     }
-    row = (await tx.execute(_END, parameters)).one_or_none()
-    return None if row is None else row.ended_at
+    return next((row["ended_at"] for row in await _END.fetch(tx, parameters)), None)
 
 
 async def due_work(reader: Reader, limits: DispatchLimits) -> DueWork:
@@ -249,7 +249,7 @@ _RELEASE = text(
     """
 )
 
-_END = text(
+_END = Prepared(
     f"""
     {ENDED}, evidence AS (
         INSERT INTO run_evidence (account_id, run_id, position, at, type, content)

@@ -23,11 +23,14 @@ _CONVERSATIONS = """
         SELECT state_key FROM runs
          WHERE account_id = :account_id AND end_user = :end_user AND state_key IS NOT NULL
          UNION
+        SELECT state_key FROM sessions
+         WHERE account_id = :account_id AND coalesce(opening, managed) ->> 'endUser' = :end_user
+         UNION
         SELECT fork.state_key FROM sessions AS fork JOIN known ON fork.forked_from = known.state_key
          WHERE fork.account_id = :account_id
     )
 """
-"""Those of an end user, and their forks, which begin with the same messages."""
+"""Those of an end user, also without a run, and their forks, which begin with the same messages."""
 
 _CHOSEN = text(
     f"""

@@ -78,7 +78,7 @@ class ContextFull(errors.Invalid):
 
 
 class RunWithoutDatabase(errors.Unavailable):
-    """The database or the storage of contents is unavailable; try again later."""
+    """Storage of this server is unavailable; try again later."""
 
     code = "database_unavailable"
 

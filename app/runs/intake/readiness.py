@@ -3,9 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from app.billing.receipts.queue import ReceiptQueue
 from app.errors import Unavailable
-from app.platform.server.memory import MemoryCeiling
 from app.runs.dispatch.limits import RETRY_AFTER_S
 
 
@@ -17,10 +15,10 @@ class ShuttingDown(Unavailable):
 
 @dataclass(slots=True)
 class IntakeReadiness:
-    """Open as long as there is memory, receipts can be stored, and the process is not about to stop."""
+    """Open as long as its host has what runs need, and the process is not about to stop."""
 
-    memory: MemoryCeiling
-    receipts: ReceiptQueue
+    require_ready: Callable[[], None]
+    """Raises while no run may start."""
     require_sandbox: Callable[[], Awaitable[None]]
     """Raises where agents with native tools cannot be confined."""
     _is_closed: bool = field(default=False, init=False)
@@ -29,11 +27,10 @@ class IntakeReadiness:
         self._is_closed = True
 
     def require_open(self) -> None:
-        """Raise `ShuttingDown`, `Overloaded` or `JournalUnavailable` while no run is accepted."""
+        """Raise `ShuttingDown`, or like `require_ready`, while no run is accepted."""
         if self._is_closed:
             raise ShuttingDown(retry_after_s=RETRY_AFTER_S)
-        self.memory.require_room()
-        self.receipts.require_ready()
+        self.require_ready()
 
     async def ping(self) -> None:
         """The same, for probes."""

@@ -36,6 +36,8 @@ class SessionSettings(WireModel):
     graph_id: str
     api_key_id: ApiKeyId
     """The key that has created it."""
+    end_user: str | None = None
+    """Of one that was created without a run."""
     model: str | None = None
     """None: the graph's."""
     tools: tuple[ClientTool, ...] = ()

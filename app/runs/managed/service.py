@@ -3,23 +3,25 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 from typing import Final, NamedTuple, Unpack
+from uuid import UUID
 
 from app.billing.reports.service import BillingReports
 from app.conversations.records import Conversation
 from app.conversations.repository import (
-    change_managed,
     find_conversation,
     insert_conversation,
     lock_conversation,
+    update_conversation,
 )
 from app.errors import Conflict, PaymentRequired, Unavailable
+from app.events import UserMessageDelivered
 from app.executors.inbox import RunEnded
 from app.graphs.catalog import GraphCatalog
-from app.ids import AccountId, RunId, new_uuid
+from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database, Reader
 from app.requests.messages import ContentPart, Message
 from app.requests.principal import GraphNotAllowed, Principal
@@ -29,17 +31,20 @@ from app.runs.commands.service import RunCommands
 from app.runs.conversations.repository import find_turns
 from app.runs.conversations.service import ConversationBusy, ConversationNotFound, ConversationService
 from app.runs.conversations.view import require_reading
+from app.runs.deletion.service import RunDeleted
 from app.runs.managed.records import PREFIX, ManagedSession, SessionFilter, SessionSettings, SessionTurn
 from app.runs.managed.repository import chosen_sessions, turns_in
 from app.runs.managed.turns import NewTurns
 from app.runs.records import UNFINISHED, RunRecord
 from app.runs.requests.posted import BegunSession, MessageOrigin, Posting
-from app.runs.service import RunService
+from app.runs.service import RunService, id_of_key, run_of_key
 
 _SMALLEST_USD: Final = Decimal("1e-10")
 _TRIES: Final = 16
 _SETTLE_PAUSE_S: Final = 0.1
 _SETTLED_AFTER: Final = timedelta(minutes=1)
+_REPEATED_WITHIN: Final = timedelta(hours=1)
+"""How long ago a run has ended that may have a message which is posted again."""
 
 
 class SessionArchived(Conflict):
@@ -80,21 +85,33 @@ class ManagedSessions:
     """How often receipts that are not there yet are looked for."""
 
     async def create(
-        self, caller: Principal, settings: SessionSettings, *, title: str | None
+        self,
+        caller: Principal,
+        settings: SessionSettings,
+        *,
+        title: str | None,
+        **posting: Unpack[Posting],
     ) -> ManagedSession:
-        """Create a session without a run; raises `GraphNotAllowed`, `GraphNotFound`."""
+        """Create a session without a run; raises `GraphNotAllowed`, `GraphNotFound`.
+
+        The same request with the same `Idempotency-Key` gets the same session.
+        """
         if not caller.terms.allows_graph(settings.graph_id):
             raise GraphNotAllowed
         self.graphs.get(settings.graph_id)
+        settings = settings.model_copy(update={"end_user": caller.own_end_user})
         new = Conversation.without_runs(
             *(caller.account_id, PREFIX),
             title=title,
             executor=settings.graph_id.partition(":")[0],
             managed=settings.stored(),
         )
+        new = replace(new, state_key=_id_of_session(caller, posting))
         async with self.database.transaction() as tx:
             inserted = await insert_conversation(tx, new)
-        return ManagedSession(inserted or new, settings)
+        return (
+            await self.get(caller, new.state_key) if inserted is None else ManagedSession(inserted, settings)
+        )
 
     async def start(
         self,
@@ -109,7 +126,7 @@ class ManagedSessions:
 
         There is no session without that run, whatever it is refused for.
         """
-        session_id = f"{PREFIX}{new_uuid().hex}"
+        session_id = _id_of_session(caller, posting)
         request = _request_of(settings, session_id, content, left_usd=settings.budget_usd)
         begun = BegunSession(settings.stored(), title=title)
         await self.runs.start(caller, request, origin=MessageOrigin(begins=begun), **posting)
@@ -152,7 +169,7 @@ class ManagedSessions:
             found = await lock_conversation(tx, caller.account_id, session_id)
             conversation, settings = await _readable(tx, caller, found)
             managed = changed(settings).stored()
-            await change_managed(tx, conversation, managed, title=title(conversation.title))
+            await update_conversation(tx, conversation, managed=managed, title=title(conversation.title))
 
     async def say(
         self,
@@ -167,6 +184,9 @@ class ManagedSessions:
         what `RunService.start` and `RunCommands.submit` raise, `SessionArchived`, `SessionBudgetReached`,
         `SessionNotSettled`.
         """
+        if (again := await self.said_before(caller, session_id, **posting)) is not None:
+            return again
+        message_id = _id_of_message(caller, posting) or str(new_uuid())
         for _ in range(_TRIES):
             session = await self.get(caller, session_id)
             if session.settings.archived_at is not None:
@@ -175,7 +195,10 @@ class ManagedSessions:
                 with suppress(ConversationBusy):
                     return await self._start(caller, session, content, posting)
                 continue
-            command = Send(message_id=str(new_uuid()), content=content, priority="next")
+            if active.key.run_id == id_of_key(caller, posting):
+                # The same request, posted twice at once.
+                return SaidMessage(active.key.run_id)
+            command = Send(message_id=message_id, content=content, priority="next")
             try:
                 await self.commands.submit(active.key, command)
             except RunEnded:
@@ -183,6 +206,27 @@ class ManagedSessions:
             else:
                 return SaidMessage(active.key.run_id, command.message_id)
         raise ConversationBusy
+
+    async def said_before(
+        self, caller: Principal, session_id: str, **posting: Unpack[Posting]
+    ) -> SaidMessage | None:
+        """The run that has the message of the same request with the same `Idempotency-Key`.
+
+        None without any; raises what `get` and `RunService.posted_before` raise.
+        """
+        if (message_id := _id_of_message(caller, posting)) is None:
+            return None
+        if (run := await self.runs.posted_before(caller, **posting)) is not None:
+            return SaidMessage(run.key.run_id)
+        since = datetime.now(UTC) - _REPEATED_WITHIN
+        for turn in reversed((await self.get(caller, session_id)).turns):
+            if turn.ended_at is not None and turn.ended_at < since:
+                break
+            with suppress(RunDeleted):
+                for entry in await self.runs.events(RunKey(caller.account_id, turn.run_id)):
+                    if isinstance(entry.event, UserMessageDelivered) and entry.event.message_id == message_id:
+                        return SaidMessage(turn.run_id, message_id)
+        return None
 
     async def turns_after(self, session: ManagedSession, turn: int) -> list[SessionTurn]:
         """The runs of a session that were accepted after this one."""
@@ -247,6 +291,18 @@ def _request_of(
         metadata=dict(settings.metadata) or None,
         limits=RunLimits() if left_usd is None else RunLimits.of(max_budget_usd=left_usd, cover_calls=True),
     )
+
+
+def _id_of_session(caller: Principal, posting: Posting) -> str:
+    fingerprint = posting.get("fingerprint")
+    own = new_uuid() if fingerprint is None else UUID(run_of_key(caller, fingerprint.hex()))
+    return f"{PREFIX}{own.hex}"
+
+
+def _id_of_message(caller: Principal, posting: Posting) -> str | None:
+    """The id under which a message with an `Idempotency-Key` is passed to a run."""
+    key, fingerprint = posting.get("idempotency_key"), posting.get("fingerprint")
+    return None if key is None or fingerprint is None else run_of_key(caller, f"{key}\n{fingerprint.hex()}")
 
 
 def _settings(conversation: Conversation) -> SessionSettings:

@@ -1,8 +1,9 @@
 """PostedRun: a request to start a run, before anything about it is stored."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, Final, NamedTuple, NotRequired, TypedDict
 
 from app.conversations.branching.records import InPlaceOf, Place
 from app.conversations.cuts.answer_cuts import ShownAnswer
@@ -15,9 +16,12 @@ from app.requests.run_request import GraphRunRequest
 from app.runs.deletion.service import with_contents
 from app.runs.records import RunRecord
 
+_HALF: Final = 16
+"""How many bytes of a fingerprint are those of the key."""
+
 
 class RunIdTaken(Conflict):
-    """There already is a run with this id and a different request."""
+    """There already is a run with this id or Idempotency-Key and a different request."""
 
     code = "run_id_taken"
 
@@ -58,8 +62,27 @@ class Posting(TypedDict):
 
     request_id: str | None
     idempotency_key: NotRequired[str | None]
+    fingerprint: NotRequired[bytes | None]
+    """Of the key, the path and the body: where a request has no form of its own to compare."""
     caller_trace: NotRequired[CallerTrace | None]
     """The span that the request's `traceparent` names."""
+
+
+def part_of(posting: Posting, index: int) -> Posting:
+    """The same for one of the messages of a request; each has its own key."""
+    key = posting.get("idempotency_key")
+    return posting if key is None else Posting(**{**posting, "idempotency_key": f"{key}#{index}"})
+
+
+def fingerprint_of(key: str, path: str, body: bytes) -> bytes:
+    """Of the key, the path and the body of a request."""
+    digests = [hashlib.sha256(each).digest() for each in (key.encode(), path.encode() + b"\0" + body)]
+    return b"".join(each[:_HALF] for each in digests)
+
+
+def has_same_key(fingerprint: bytes, other: bytes) -> bool:
+    """Whether the requests with these fingerprints had the same key."""
+    return fingerprint[:_HALF] == other[:_HALF]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +100,16 @@ class PostedRun:
 
     def join(self, existing: RunRecord) -> RunRecord:
         """The run with this id; raises `ScopeMissing`, `RunIdTaken`, `RunDeleted`."""
-        # First, because whether the requests are equal reveals something about the existing one.
-        self.caller.require_reading(existing.api_key_id, existing.labels.end_user)
-        if existing.request_hash != self.fingerprint:
-            raise RunIdTaken
-        return with_contents(existing)
+        return joined(self.caller, existing, self.fingerprint)
+
+
+def joined(caller: Principal, existing: RunRecord, fingerprint: bytes) -> RunRecord:
+    """The run that an equal request has started; raises `ScopeMissing`, `RunIdTaken`, `RunDeleted`."""
+    # First, because whether the requests are equal reveals something about the existing one.
+    caller.require_reading(existing.api_key_id, existing.labels.end_user)
+    if existing.request_hash != fingerprint:
+        raise RunIdTaken
+    return with_contents(existing)
 
 
 def origin_of(request: GraphRunRequest) -> MessageOrigin:

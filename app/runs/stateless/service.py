@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Unpack
 from uuid import UUID, uuid5
 
-from app.ids import AccountId, RunId, new_uuid
+from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.requests.principal import Principal
 from app.runs.chats import Chat, ChatMessage, ChatRuns
+from app.runs.commands.service import RunNotFound
 from app.runs.conversations.service import (
     ConversationBusy,
     ConversationNotFound,
@@ -17,7 +18,8 @@ from app.runs.conversations.service import (
     NothingToFork,
 )
 from app.runs.records import RunRecord
-from app.runs.requests.posted import Posting, RunIdTaken
+from app.runs.requests.posted import Posting, RunIdTaken, has_same_key, joined
+from app.runs.service import id_of_key
 from app.runs.stateless.records import GivenAnswer, LastAnswer
 from app.runs.stateless.repository import given_answer, given_answers
 
@@ -29,12 +31,33 @@ _NEXT = UUID("7c2d5a52-6d0c-4a2b-9d5f-0f2f5b3b9b11")
 class StatelessChats:
     """Starts the runs of clients that post all messages with each request, and no ids.
 
-    Two requests never share a run and never cancel each other, however equal they are.
+    Two requests never cancel each other, and never share a run, however equal they are, unless they have the
+    same `Idempotency-Key`.
     """
 
     database: Database
     chats: ChatRuns
     conversations: ConversationService
+
+    async def posted_before(
+        self, caller: Principal, state_key: str | None = None, **posting: Unpack[Posting]
+    ) -> RunRecord | None:
+        """The run that the same request with the same `Idempotency-Key` has started; None without any.
+
+        `state_key`: of the conversation that it names, whose first run has an id of its own. Raises what
+        `RunService.posted_before` does.
+        """
+        runs, fingerprint = self.chats.runs, posting.get("fingerprint")
+        if (found := await runs.posted_before(caller, **posting)) is not None:
+            return found
+        if state_key is None or fingerprint is None:
+            return None
+        with suppress(RunNotFound):
+            first = await runs.get(RunKey(caller.account_id, first_run(caller.account_id, state_key)))
+            return (
+                joined(caller, first, fingerprint) if has_same_key(first.request_hash, fingerprint) else None
+            )
+        return None
 
     async def start(
         self,
@@ -57,6 +80,9 @@ class StatelessChats:
             message_in = _after(found.run_id, answer.place, message_in)
             if found.is_last and (record := await self._continue(caller, found, message_in, **posting)):
                 return record
+            # Perhaps it is followed by the run of this very request, posted twice at once.
+            if (again := await self.chats.runs.posted_before(caller, **posting)) is not None:
+                return again
         state_key = f"{opening}.{new_uuid().hex}"
         # A copy is a fork, which only keys that may read can continue.
         if found is not None and caller.reads_all:
@@ -82,6 +108,8 @@ class StatelessChats:
             found = await given_answer(reader, previous)
         if found.is_last and (record := await self._continue(caller, found, message_in, **posting)):
             return record
+        if (again := await self.chats.runs.posted_before(caller, **posting)) is not None:
+            return again
         state_key = found.state_key
         if caller.reads_all:
             await self._fork(caller, found, state_key := f"copy-{new_uuid().hex}")
@@ -90,13 +118,14 @@ class StatelessChats:
     async def start_new(
         self, caller: Principal, message: ChatMessage, **posting: Unpack[Posting]
     ) -> RunRecord:
-        record, _ = await self.chats.start_as(caller, message, str(new_uuid()), **posting)
+        run_id = id_of_key(caller, posting) or str(new_uuid())
+        record, _ = await self.chats.start_as(caller, message, run_id, **posting)
         return record
 
     async def start_first(
         self, caller: Principal, message: ChatMessage, **posting: Unpack[Posting]
     ) -> RunRecord | None:
-        """Start the first run of a conversation; None if another request was first.
+        """Start the first run of a conversation, or join it; None if another request was first.
 
         Raises the errors of `ChatRuns.start_as`.
         """
@@ -121,7 +150,7 @@ class StatelessChats:
         **posting: Unpack[Posting],
     ) -> RunRecord | None:
         """The run that follows a conversation's last one; None if another request was first."""
-        run_id = str(uuid5(_NEXT, f"{caller.account_id}/{found.run_id}"))
+        run_id = id_of_key(caller, posting) or str(uuid5(_NEXT, f"{caller.account_id}/{found.run_id}"))
         return await self._start_once(caller, message_in(found.state_key), run_id, **posting)
 
     async def _start_once(
@@ -132,7 +161,9 @@ class StatelessChats:
             record, _ = await self.chats.start_as(caller, message, run_id, **posting)
         except RunIdTaken:
             return None
-        return record if record.request_id == posting["request_id"] else None
+        # With a key, only the same request has joined it.
+        is_own = record.request_id == posting["request_id"] or posting.get("fingerprint") is not None
+        return record if is_own else None
 
 
 def _after(

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from uuid import UUID
 
+from app.streams.relay.client import Relay
 from app.streams.relay.connection import RelayConnection
-from app.streams.relay.server import Relay
 
 PIECE_BYTES = 2**18
 """What is written or read at once; more would delay everything else that passes the relay."""

@@ -7,9 +7,7 @@ from typing import Annotated, Literal, Self, TypeAlias, get_args
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
@@ -17,6 +15,7 @@ from pydantic import (
 )
 
 from app.events import FROM_AGENT
+from app.platform.serialization.strict_yaml import StrictModel
 from runtally.tools.tool import Effect
 
 MAX_ID_CHARS = 100
@@ -72,9 +71,7 @@ def _has_effects(tools: object) -> object:
     return tools
 
 
-class _Spec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Spec(StrictModel):
     tools: Annotated[dict[str, Effect], BeforeValidator(_has_effects)] = Field(
         default_factory=dict, validate_default=True
     )
@@ -126,10 +123,8 @@ def _is_reference(text: str) -> str:
 _Url = Annotated[str, AfterValidator(_is_url), Field(max_length=2000)]
 
 
-class OAuthClient(BaseModel):
+class OAuthClient(StrictModel):
     """How the server gets its access token."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
     """The server's own credentials, or those of an operator who has logged in."""

@@ -3,12 +3,13 @@
 /** @import { Show, View } from "./view.js" */
 
 import { html, useLayoutEffect, useState, withValue } from "../html.js";
+import { wrongWith } from "../parts/filter_fields.js";
 import { dayName, PERIODS, periodDays } from "./view.js";
 
 /** @typedef {{model: string[], graph: string[], key: string[], endUser: string[], account: string[]}} Options */
 
-/** @param {{view: View, show: Show, options: Options | null, keyName?: (id: string) => string}} props */
-export function Filters({ view, show, options, keyName }) {
+/** @param {{view: View, show: Show, options: Options | null, keyName?: (id: string) => string, problem?: Error | null}} props */
+export function Filters({ view, show, options, keyName, problem = null }) {
   const choosePeriod = (/** @type {string} */ period) => {
     const days = periodDays(view);
     const same = days === null ? {} : { from: dayName(days.first), to: dayName(days.last) };
@@ -40,9 +41,9 @@ export function Filters({ view, show, options, keyName }) {
         values=${options?.key}
         labelFor=${keyName}
       />
-      <${Typed} label="End user" name="endUser" view=${view} show=${show} values=${options?.endUser} />
-      <${Typed} label="Tag" name="tag" placeholder="team:search" view=${view} show=${show} />
-      ${options && options.account.length > 0 && html`<${Typed} label="Account" placeholder="The key’s" name="account" view=${view} show=${show} values=${options.account} />`}
+      <${Typed} label="End user" name="endUser" problem=${problem} view=${view} show=${show} values=${options?.endUser} />
+      <${Typed} label="Tag" name="tag" problem=${problem} placeholder="team:search" view=${view} show=${show} />
+      ${options && options.account.length > 0 && html`<${Typed} label="Account" placeholder="The key’s" name="account" problem=${problem} view=${view} show=${show} values=${options.account} />`}
     </div>
   `;
 }
@@ -92,8 +93,9 @@ export function Choice({ label, all, name, view, show, values = [], labelFor = (
  * @param {Show} props.show
  * @param {string} [props.placeholder]
  * @param {readonly string[]} [props.values]
+ * @param {Error | null} [props.problem] why there is nothing to show
  */
-export function Typed({ label, name, view, show, placeholder = "Any", values = [] }) {
+export function Typed({ label, name, view, show, placeholder = "Any", values = [], problem = null }) {
   const [text, setText] = useState(view[name]);
   useLayoutEffect(() => setText(view[name]), [view[name]]);
   const search = (/** @type {Event} */ event) => {
@@ -115,6 +117,7 @@ export function Typed({ label, name, view, show, placeholder = "Any", values = [
           onInput=${withValue(setText)}
           onChange=${search}
         />
+        ${wrongWith(name, problem)}
       </label>
       ${values.length > 0 && html`<datalist id=${`known-${name}`}>${values.map((value) => html`<option value=${value}></option>`)}</datalist>`}
     </form>

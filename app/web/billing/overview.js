@@ -3,9 +3,10 @@
 /** @import { Session } from "../shell.js" */
 /** @import { Days, Show, View } from "./view.js" */
 
-import { apiPath } from "../api.js";
+import { apiPath, get } from "../api.js";
 import { html } from "../html.js";
 import { loaded, useRequests } from "../parts/requests.js";
+import { useWholeList, WHOLE_PAGE } from "../parts/whole_list.js";
 import { Alarms } from "./alarms.js";
 import { CacheMisses } from "./cache_misses.js";
 import { Filters } from "./filters.js";
@@ -21,6 +22,7 @@ import { apiWindow, eachOf, passedOfMonth, periodBefore, periodDays, unitOf } fr
 const DAY_MS = 86_400_000;
 /** How many end users or values of a tag are listed. */
 const TOP = 50;
+const NOTHING = { items: [] };
 
 /** @param {{view: View, show: Show, who: Session}} props */
 export function Overview({ view, show, who }) {
@@ -82,16 +84,20 @@ function Period({ view, show, who, days }) {
       apiPath("/v1/usage", { ...window, account, groupBy: "graph" }),
       apiPath("/v1/usage", { ...window, account, groupBy: "key" }),
       apiPath("/v1/usage", { ...window, account, groupBy: "endUser", top: TOP }),
-      account === ""
-        ? apiPath("/v1/keys", { limit: 200 })
-        : apiPath("/v1/accounts/{account}/keys", { account, limit: 200 }),
-      who.may("admin") ? apiPath("/v1/accounts", { limit: 200 }) : null,
     ],
     null,
   );
-  const labels = namesOf(names.responses);
+  const keys = useWholeList(account, (cursor) =>
+    account === ""
+      ? get(apiPath("/v1/keys", { limit: WHOLE_PAGE, cursor }))
+      : get(apiPath("/v1/accounts/{account}/keys", { account, limit: WHOLE_PAGE, cursor })),
+  );
+  const accounts = useWholeList(who.may("admin") ? "" : null, (cursor) =>
+    get(apiPath("/v1/accounts", { limit: WHOLE_PAGE, cursor })),
+  );
+  const labels = namesOf(names.responses, keys, accounts.items);
   return html`
-    <${Filters} view=${view} show=${show} options=${labels.options} keyName=${labels.keyName} />
+    <${Filters} view=${view} show=${show} options=${labels.options} keyName=${labels.keyName} problem=${sums.problem} />
     ${ofAll ? html`<p class="notice">The sums are of all accounts; choose one for its receipts.</p>` : html`<${Alarms} window=${window} account=${account} />`}
     ${!sums.responses && !sums.problem && totals && html`<div>${totals}</div>`}
     ${loaded(sums, {
@@ -157,39 +163,28 @@ function creditsByDay(perDay) {
 
 /**
  * The options of the filters, and the display names of keys and accounts.
- * @param {readonly [UsageReport, UsageReport, UsageReport, UsageReport, Schemas["Page_ApiKeyResponse_"], Schemas["Page_AccountResponse_"] | null] | null} responses
+ * @param {readonly Pick<UsageReport, "items">[] | null} reports
+ * @param {{items: Schemas["ApiKeyResponse"][], isWhole: boolean}} keys
+ * @param {Schemas["AccountResponse"][]} accounts
  */
-function namesOf(responses) {
-  const nothing = { items: [] };
-  const [models, graphs, used, endUsers, keys, accounts] = responses ?? [
-    nothing,
-    nothing,
-    nothing,
-    nothing,
-    nothing,
-    null,
-  ];
+function namesOf(reports, keys, accounts) {
   const known = new Map(keys.items.map((key) => [key.id, key]));
+  /** @type {Map<string | null, number>} */
+  const uses = new Map();
+  for (const { name } of keys.items) uses.set(name, (uses.get(name) ?? 0) + 1);
   const keyName = (/** @type {string} */ id) => {
-    if (responses === null) return "…";
     const key = known.get(id);
-    if (key === undefined) return `key ${id.slice(0, 8)}…`;
+    if (key === undefined) return keys.isWhole ? `key ${id.slice(0, 8)}…` : "…";
     if (key.name === null) return `${key.prefix}…`;
-    return keys.items.filter(({ name }) => name === key.name).length > 1 ? `${key.name} (${key.prefix}…)` : key.name;
+    return uses.get(key.name) === 1 ? key.name : `${key.name} (${key.prefix}…)`;
   };
-  const named = accounts?.items ?? [];
-  const accountName = (/** @type {string} */ id) => named.find((account) => account.id === id)?.name ?? id;
-  const groups = (/** @type {Pick<UsageReport, "items">} */ report) =>
-    report.items.flatMap(({ group }) => (group === null ? [] : [group]));
+  const accountNames = new Map(accounts.map(({ id, name }) => [id, name]));
+  const [model, graph, key, endUser] = (reports ?? [NOTHING, NOTHING, NOTHING, NOTHING]).map(({ items }) =>
+    items.flatMap(({ group }) => (group === null ? [] : [group])),
+  );
   return {
     keyName,
-    accountName,
-    options: {
-      model: groups(models),
-      graph: groups(graphs),
-      key: groups(used),
-      endUser: groups(endUsers),
-      account: named.map(({ name }) => name),
-    },
+    accountName: (/** @type {string} */ id) => accountNames.get(id) ?? id,
+    options: { model, graph, key, endUser, account: accounts.map(({ name }) => name) },
   };
 }

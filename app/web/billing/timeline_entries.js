@@ -2,6 +2,8 @@
 
 /** @import { Entry, RunState, ToolItem, Turn } from "../runs/run_state.js" */
 
+import { warningOf } from "../runs/run_state.js";
+
 const DECISIONS = { allow: "Allowed", allow_conversation: "Allowed for this conversation", deny: "Denied" };
 
 /**
@@ -114,6 +116,10 @@ function eventEntry(event, error) {
       const named = event.files.slice(0, 10).map(({ path, change }) => `${change} ${path.slice(0, 200)}`);
       return note(`Files: ${named.join(", ")}`);
     }
+    case "warning":
+      return note(warningOf(event));
+    case "client_tool_call":
+      return note(`Has the client call ${event.toolName}`);
     case "status":
       return note("Summarizes earlier messages for the model");
     default:

@@ -7,7 +7,7 @@ const CONTROL = /mac|iphone|ipad/i.test(navigator.platform) ? "⌘" : "Ctrl";
 
 /**
  * All of them: the keys, and the message that names what they do. Those of a composer and of lists are the browser's.
- * @type {[string[], string][]}
+ * @type {[string[], MessageId][]}
  */
 const KEYS = [
   [["Enter"], "send"],

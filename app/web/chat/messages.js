@@ -1,11 +1,13 @@
 // Sentences for errors and states.
 
 /** @import { ApiError } from "../api.js" */
-/** @import { RunState } from "../runs/run_state.js" */
+/** @import { Activity, RunState } from "../runs/run_state.js" */
 
 import { locale, t, tIfKnown } from "../languages.js";
 import { count } from "../parts/format.js";
+import { readable } from "./markdown.js";
 
+const NAME = /^[\w.-]+$/;
 const long = new Intl.NumberFormat(locale, { notation: "compact", compactDisplay: "long" });
 
 /**
@@ -53,12 +55,20 @@ export function activityOf(run) {
     return run.queuePosition === 1 ? t("activity-next") : t("activity-queued", { position: run.queuePosition });
   if (run.pendingApprovals.length) return t("activity-decision");
   if (run.pendingQuestions.length) return t("activity-answer");
-  if (run.status?.phase === "tool_use") return t("activity-tool", { tool: toolTitle(run.status.label) });
-  if (run.status?.phase === "waiting") return run.status.label;
-  if (run.status?.phase === "compacting") return t("activity-compacting");
-  if (run.status?.phase === "thinking") return t("activity-thinking");
-  return t(run.started ? "activity-working" : "activity-starting");
+  const activity = run.status && ACTIVITIES[run.status.phase]?.(run.status);
+  return activity ?? t(run.started ? "activity-working" : "activity-starting");
 }
+
+/** @type {Record<Schemas["Status"]["phase"], (status: Activity) => string>} */
+const ACTIVITIES = {
+  thinking: () => t("activity-thinking"),
+  // A tool says itself how far it is.
+  tool_use: ({ label }) => (NAME.test(label) ? t("activity-tool", { tool: toolTitle(label) }) : readable(label)),
+  compacting: () => t("activity-compacting"),
+  retrying: ({ attempt, inS }) =>
+    attempt && inS ? t("activity-retrying-in", { attempt, seconds: Math.ceil(inS) }) : t("activity-retrying"),
+  waiting: () => t("activity-waiting"),
+};
 
 /**
  * A tool's name for display: `office__send_mail` is "send mail".

@@ -6,7 +6,7 @@
 /** @import { Actions, Conversation } from "./conversation.js" */
 /** @import { Graphs } from "./hooks.js" */
 
-import { html, useState } from "../html.js";
+import { html, useEffect, useState } from "../html.js";
 import { t } from "../languages.js";
 import { FirstScreen } from "./agents/first_screen.js";
 import { alternativesAfter } from "./answers/branches.js";
@@ -85,6 +85,12 @@ export function ConversationPane(props) {
 function Turns({ conversation: { turns, branches }, busy, actions }) {
   const [most, setMost] = useState(TURNS_AT_ONCE);
   const first = Math.max(0, turns.length - most);
+  useEffect(() => {
+    // Paper has no button: what is printed is whole. It is drawn before the browser goes on.
+    const showAll = () => setMost(Number.POSITIVE_INFINITY);
+    addEventListener("beforeprint", showAll);
+    return () => removeEventListener("beforeprint", showAll);
+  }, []);
   const showEarlier = (/** @type {MouseEvent & {currentTarget: HTMLElement}} */ { currentTarget }) => {
     const place = currentTarget.closest(".scroll");
     const below = place ? place.scrollHeight - place.scrollTop : 0;

@@ -9,6 +9,10 @@ const SHOWN_AT_ONCE = 20_000;
 /** How much is drawn in one go; the page reacts in between. */
 const MARKS_AT_ONCE = 1_000;
 const BLOCKS_AT_ONCE = 20;
+/** Paper has no later. */
+let isPrinting = false;
+addEventListener("beforeprint", () => (isPrinting = true));
+addEventListener("afterprint", () => (isPrinting = false));
 
 /** @typedef {{text: string, open: boolean}} ProseProps */
 
@@ -50,7 +54,7 @@ export class Prose extends Component {
   advance() {
     const limit = this.drawn + BLOCKS_AT_ONCE;
     let marks = 0;
-    while (this.drawn < this.blocks.length && this.drawn < limit && marks < MARKS_AT_ONCE) {
+    while (this.drawn < this.blocks.length && (isPrinting || (this.drawn < limit && marks < MARKS_AT_ONCE))) {
       marks += marksIn(this.blocks[this.drawn]);
       this.drawn += 1;
     }

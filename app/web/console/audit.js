@@ -24,7 +24,7 @@ export function Audit({ who, query, show }) {
   const { account = "", action, from, to } = query;
   const pages = usePages((cursor) => apiPath("/v1/audit", { account, action, from, to, limit: PAGE, cursor }));
   return html`
-    <${FilterFields} filters=${who.may("admin") ? [ACCOUNT, ...FILTERS] : FILTERS} values=${query} choose=${show} />
+    <${FilterFields} filters=${who.may("admin") ? [ACCOUNT, ...FILTERS] : FILTERS} values=${query} choose=${show} problem=${pages.page.problem} />
     ${listed(pages, {
       of: "the audit log",
       none: "Nothing matches.",

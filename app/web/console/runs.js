@@ -4,7 +4,7 @@
 /** @import { Session } from "../shell.js" */
 /** @import { Query, Show } from "./view.js" */
 
-import { apiPath, post } from "../api.js";
+import { apiPath, get, post } from "../api.js";
 import { html } from "../html.js";
 import { formatExact, formatFixed, parseDollars } from "../money.js";
 import { Action } from "../parts/action.js";
@@ -13,6 +13,7 @@ import { duration } from "../parts/format.js";
 import { useRequests } from "../parts/requests.js";
 import { SavedViews } from "../parts/saved_views.js";
 import { badge, idOf, listed, Table, timeOf, usePages } from "../parts/table.js";
+import { useWholeList, WHOLE_PAGE } from "../parts/whole_list.js";
 import { linkToComparison, linkToRun } from "../runs/links.js";
 import { Comparison } from "./compare.js";
 import { linkTo } from "./view.js";
@@ -33,8 +34,10 @@ export function Runs({ who, query, show }) {
 /** @param {{who: Session, query: Query, show: Show}} props */
 function AllRuns({ who, query, show }) {
   const mayReadCosts = who.may("receipts:read");
-  const names = useRequests([apiPath("/v1/graphs"), mayReadCosts ? apiPath("/v1/keys", { limit: 200 }) : null], null);
-  const [graphs, keys] = names.responses ?? [null, null];
+  const graphs = useRequests([apiPath("/v1/graphs")], null).responses?.[0].items ?? [];
+  const keys = useWholeList(mayReadCosts ? "" : null, (cursor) =>
+    get(apiPath("/v1/keys", { limit: WHOLE_PAGE, cursor })),
+  ).items;
   const chosen = {
     status: STATUSES.find((status) => status === query.status),
     graphId: query.graphId,
@@ -65,7 +68,7 @@ function AllRuns({ who, query, show }) {
       label: "Graph",
       options: optionsOf(
         query.graphId,
-        (graphs?.items ?? []).map(({ id }) => [id, id]),
+        graphs.map(({ id }) => [id, id]),
       ),
     },
     { name: "model", label: "Model" },
@@ -76,7 +79,7 @@ function AllRuns({ who, query, show }) {
             label: "API key",
             options: optionsOf(
               query.apiKeyId,
-              (keys?.items ?? []).map(({ id, name, prefix }) => [id, name ?? `${prefix}…`]),
+              keys.map(({ id, name, prefix }) => [id, name ?? `${prefix}…`]),
             ),
           },
         ]
@@ -93,6 +96,7 @@ function AllRuns({ who, query, show }) {
     <${FilterFields}
       filters=${filters}
       values=${query}
+      problem=${pages.page.problem}
       choose=${(/** @type {Query} */ changes) => (changes.run ? location.assign(linkToRun(changes.run)) : show(changes))}
     />
     ${

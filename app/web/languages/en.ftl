@@ -5,6 +5,8 @@
 loading = Loading…
 loading-of = Loading { $what }…
 cannot-show = Cannot show { $what }: { $problem }
+cannot-refresh = Cannot refresh { $what }, shown as of { $time }: { $problem }
+tried-again = It is tried again by itself.
 try-again = Try again
 show-more = Show more
 close = Close
@@ -174,6 +176,9 @@ more-files = and { $count } more
 note-compacted = Earlier messages were summarized for the model.
 note-budget = The budget of this run is used up. It waits until a person raises it.
 note-resumed = The server was lost. Another one resumes the run.
+warning-client_tools_ignored = The model is not offered these tools of the client:
+warning-tools_left_out = The model cannot use these tools, because of their descriptions or schemas:
+warning-attachments_left_out = The model does not get all attachments of the conversation: it takes no more, or refused one.
 announced-answer = Answer: { $text }
 more-characters = { $size } { $count ->
     [one] character
@@ -190,6 +195,9 @@ activity-answer = Waiting for your answer
 activity-tool = Using { $tool }
 activity-compacting = Summarizing earlier messages
 activity-thinking = Thinking
+activity-retrying = The model’s provider did not answer. It is asked again.
+activity-retrying-in = The model’s provider did not answer. Retry { $attempt } begins in { $seconds } s.
+activity-waiting = Waiting for an answer or a message
 activity-working = Working
 activity-starting = Starting
 
@@ -295,7 +303,7 @@ download = Download
 too-many-files = There were more files than it may keep.
 compared-with = What was changed is compared with the turn before.
 change-created = created
-change-modified = modified
+change-changed = modified
 change-deleted = deleted
 change = Change
 content = Content

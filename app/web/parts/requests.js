@@ -5,10 +5,13 @@
 import { get } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
 import { t } from "../languages.js";
+import { formatTime } from "./format.js";
 import { notifies } from "./notices.js";
 import { whenBack } from "./presence.js";
 
 /** @typedef {readonly (PathOf<ApiPath> | null)[]} Paths */
+
+const NONE = { of: "", arrived: [] };
 
 /**
  * @template Requested
@@ -22,10 +25,17 @@ import { whenBack } from "./presence.js";
  */
 
 /**
- * `requested` identifies the paths of the responses, and `of` those of the first ones while not all are there.
+ * `requested` identifies the paths that were requested last, `answered` those of the responses and when they came, and
+ * `of` those of the first ones while not all are there. `repeats`: it is requested again by itself.
  * @template All
  * @template About
- * @typedef {{responses: All | null, about: About, problem: Error | null, loading: boolean, requested: string | null, first: {of: string, arrived: unknown[]}}} RequestState
+ * @typedef {{responses: All | null, about: About, problem: Error | null, loading: boolean, requested: string | null,
+ *   answered: {paths: string, at: number} | null, first: {of: string, arrived: unknown[]}}} RequestState
+ */
+/**
+ * @template All
+ * @template About
+ * @typedef {RequestState<All, About> & {repeats: boolean, retry: () => void}} Requests
  */
 
 /**
@@ -41,7 +51,7 @@ import { whenBack } from "./presence.js";
 export function useRequests(paths, about, everyMs = 0) {
   const [state, setState] = useState(
     /** @type {RequestState<Responses<Requested>, About>} */
-    ({ responses: null, about, problem: null, loading: true, requested: null, first: { of: "", arrived: [] } }),
+    ({ responses: null, about, problem: null, loading: true, requested: null, answered: null, first: NONE }),
   );
   const [tries, setTries] = useState(0);
   const requested = JSON.stringify(paths);
@@ -62,8 +72,9 @@ export function useRequests(paths, about, everyMs = 0) {
     const isLeftAlone = () => everyMs > 0 && (isUnseen() || document.querySelector("dialog[open]") !== null);
     const request = async () => {
       const found = isLeftAlone() ? {} : await outcomeOf(paths, about, arrive);
+      const answered = "responses" in found && { answered: { paths: requested, at: Date.now() } };
       if (!isCurrent) return;
-      setState((held) => ({ ...held, ...(isLeftAlone() ? {} : found), loading: false, requested }));
+      setState((held) => ({ ...held, ...(isLeftAlone() ? {} : { ...found, ...answered }), loading: false, requested }));
       clearTimeout(timer);
       if (everyMs > 0) timer = setTimeout(request, everyMs);
     };
@@ -83,6 +94,7 @@ export function useRequests(paths, about, everyMs = 0) {
     ...state,
     arrived,
     loading: state.loading || state.requested !== requested,
+    repeats: everyMs > 0,
     retry: () => setTries(tries + 1),
   };
 }
@@ -119,23 +131,29 @@ async function getAll(paths, arrive) {
 }
 
 /**
- * The loading state, the problem, or `show(responses, about)`.
+ * The loading state, the problem, or `show(responses, about)`. What was shown stays when it cannot be refreshed.
  * @template All
  * @template About
- * @param {RequestState<All, About> & {retry: () => void}} requests
+ * @param {Requests<All, About>} requests
  * @param {{what: string, show: (responses: All, about: About) => Html}} parts
  */
-export function loaded({ responses, about, problem, loading, retry }, { what, show }) {
-  if (problem !== null) return html`<${Problem} message=${problem.message} retry=${retry} what=${what} />`;
+export function loaded({ responses, about, problem, loading, requested, answered, repeats, retry }, { what, show }) {
+  const at = answered?.paths === requested ? answered?.at : undefined;
+  const refused = problem !== null && html`<${Problem} ...${{ problem, what, at, repeats, retry }} />`;
+  if (refused && at === undefined) return refused;
   if (responses === null) return html`<p class="waiting" role="status">${t("loading-of", { what })}</p>`;
-  return html`<div class=${loading ? "refreshing" : ""} aria-busy=${loading}>${show(responses, about)}</div>`;
+  return html`${refused}<div class=${loading ? "refreshing" : ""} aria-busy=${loading}>${show(responses, about)}</div>`;
 }
 
-/** @param {{message: string, retry: () => void, what: string}} props */
-function Problem({ message, retry, what }) {
+/**
+ * `at`: when what is shown was true.
+ * @param {{problem: Error, what: string, at: number | undefined, repeats: boolean, retry: () => void}} props
+ */
+function Problem({ problem: { message: problem }, what, at, repeats, retry }) {
+  const time = at && `${formatTime(new Date(at).toISOString())} UTC`;
   return html`
     <div class="notice notice-bad" role="alert">
-      <p>${t("cannot-show", { what, problem: message })}</p>
+      <p>${time ? t("cannot-refresh", { what, problem, time }) : t("cannot-show", { what, problem })}${time && repeats && ` ${t("tried-again")}`}</p>
       <button type="button" class="button button-small" onClick=${retry}>${t("try-again")}</button>
     </div>
   `;

@@ -1,6 +1,7 @@
 // A table of items, as cards on a narrow screen, and lists that are read in pages.
 
 /** @import { Html } from "../html.js" */
+/** @import { Requests } from "./requests.js" */
 
 import { html, useState } from "../html.js";
 import { formatTime } from "./format.js";
@@ -85,7 +86,7 @@ export function usePages(pathAt, everyMs = 0) {
  * The page of a list that is shown: `show(items)`, or the sentence `none`.
  * @template Item
  * @param {object} pages
- * @param {Parameters<typeof loaded<readonly [{items: Item[], nextCursor?: string | null}], null>>[0]} pages.page
+ * @param {Requests<readonly [{items: Item[], nextCursor?: string | null}], null>} pages.page
  * @param {string[]} pages.cursors
  * @param {(cursors: string[]) => void} pages.turnTo
  * @param {{of: string, none: string, show: (items: Item[]) => Html}} parts

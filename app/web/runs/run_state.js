@@ -1,6 +1,6 @@
 // RunState: the state of a run, computed from its events. No I/O, no DOM.
 
-import { t } from "../languages.js";
+import { t, tIfKnown } from "../languages.js";
 
 const WEB = /^https?:\/\//i;
 const COMPACTED = t("note-compacted");
@@ -44,6 +44,7 @@ const BUDGET_REACHED = t("note-budget");
  * @typedef {{kind: "turn", turn: Turn} | {kind: "event", event: ClientEvent}} Entry
  */
 
+/** @typedef {Omit<Schemas["Status"], "at">} Activity */
 /** @typedef {Schemas["ConversationMessageResponse"]} StoredMessage a message of a conversation, as the API lists it */
 
 export class RunState {
@@ -61,7 +62,7 @@ export class RunState {
     /** @type {number | null} */
     this.queuePosition = null;
     this.started = false;
-    /** @type {{phase: string, label: string} | null} */
+    /** @type {Activity | null} */
     this.status = null;
     this.step = 0;
     /** @type {number | null} */
@@ -217,6 +218,11 @@ const ITEM_OF_MESSAGE = {
   }),
 };
 
+/** A sentence, and the names that it is about. @param {Schemas["RunWarning"]} event */
+export function warningOf({ code, message, names }) {
+  return [tIfKnown(`warning-${code}`) ?? message, names.join(", ")].filter(Boolean).join(" ");
+}
+
 /** @param {Item | undefined} item */
 function touch(item) {
   for (let each = item; each; each = each.parent) each.version = (each.version ?? 0) + 1;
@@ -274,7 +280,7 @@ const HANDLERS = {
     if (event.attempt > 0) run._add(null, { kind: "note", text: t("note-resumed") });
   },
   warning(run, event) {
-    run._add(null, { kind: "note", text: event.message });
+    run._add(null, { kind: "note", text: warningOf(event) });
     addEntry(run, event);
   },
   // The call itself is shown; it has its result when another client has executed it.
@@ -292,7 +298,7 @@ const HANDLERS = {
     touch(parent);
   },
   status(run, event) {
-    run.status = { phase: event.phase, label: event.label };
+    run.status = event;
     if (event.phase !== "compacting") return;
     run._add(event.parentToolCallId, { kind: "note", text: COMPACTED });
     addEntry(run, event);
@@ -311,7 +317,7 @@ const HANDLERS = {
     const tool = toolItem(event.toolCallId, event.toolName, event.args);
     run._tools.set(tool.id, tool);
     run._addToTurn(event, tool);
-    run.status = { phase: "tool_use", label: tool.name };
+    run.status = { type: "status", phase: "tool_use", label: tool.name };
   },
   tool_call_result(run, event) {
     const tool = run._tools.get(event.toolCallId);

@@ -1460,7 +1460,7 @@ export interface components {
              */
             type: "warning";
             /** @enum {string} */
-            code: "client_tools_ignored" | "attachments_left_out" | "attachment_refused" | "tools_left_out" | "run_stopped" | "files_not_kept";
+            code: "client_tools_ignored" | "attachments_left_out" | "attachment_refused" | "tools_left_out" | "run_stopped" | "files_not_kept" | "messages_not_delivered";
             message: string;
             names: string[];
             /**
@@ -1587,7 +1587,7 @@ export interface components {
              */
             at: string;
         };
-        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["BudgetReached"] | components["schemas"]["PermissionResolved"] | components["schemas"]["QuestionAsked"] | components["schemas"]["QuestionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["Status"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["Citation"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["FilesChanged"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
+        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["BudgetReached"] | components["schemas"]["PermissionResolved"] | components["schemas"]["QuestionAsked"] | components["schemas"]["QuestionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunWarning"] | components["schemas"]["Status"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["Citation"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["FilesChanged"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
         /** @description One line of a batch; `customId` is in its result again. */
         BatchLine: {
             customId: string;

@@ -15,7 +15,7 @@ from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
 from app.executors.messages_api.executor import MessagesExecutor
 from app.executors.port import ExecutionFailed, RunContext
-from app.executors.waiting.decisions import Decision, PermissionDecided
+from app.executors.waiting.records import Decision, PermissionDecided
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey
 from app.requests.messages import ContentPart, Message, SentMessage, TextPart

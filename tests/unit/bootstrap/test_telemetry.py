@@ -8,7 +8,7 @@ from app.bootstrap.telemetry.config import telemetry_config
 from app.bootstrap.telemetry.opening import open_telemetry
 from app.ids import new_uuid
 from app.platform.settings import Settings
-from app.platform.telemetry.config import Destination, TelemetryUnavailable
+from app.platform.telemetry.config import TelemetryUnavailable
 
 COMMON = {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://otlp.example.org/api/"}
 HERE = "http://localhost:4318/v1"
@@ -31,8 +31,10 @@ def test_what_is_exported_where_to(
 ) -> None:
     config = telemetry_config(Settings.load(_env_file=None, **variables))
 
-    found = [None if each is None else each.endpoint for each in (config.traces, config.metrics)]
-    assert found == [traces, metrics]
+    wanted = {"traces": traces, "metrics": metrics}
+    assert {signal: to.endpoint for signal, to in config.destinations.items() if signal != "logs"} == {
+        signal: endpoint for signal, endpoint in wanted.items() if endpoint is not None
+    }
 
 
 def test_headers_of_a_signal_replace_the_common_ones_and_do_not_show() -> None:
@@ -42,10 +44,8 @@ def test_headers_of_a_signal_replace_the_common_ones_and_do_not_show() -> None:
     }
     config = telemetry_config(Settings.load(_env_file=None, **COMMON, **variables))
 
-    assert isinstance(config.traces, Destination)
-    assert isinstance(config.metrics, Destination)
-    assert config.traces.headers == {"Authorization": "Basic hunter2", "x": "1"}
-    assert config.metrics.headers == {"y": "2"}
+    assert config.destinations["traces"].headers == {"Authorization": "Basic hunter2", "x": "1"}
+    assert config.destinations["metrics"].headers == {"y": "2"}
     assert "hunter2" not in repr(config)
 
 

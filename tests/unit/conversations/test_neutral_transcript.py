@@ -8,7 +8,6 @@ from app.conversations.neutral_transcript import (
     assistant_line,
     call_ids_of,
     compaction_line,
-    copied_line,
     too_long_line,
     user_line,
     without_open_calls,
@@ -88,14 +87,6 @@ def test_nothing_before_a_summary_is_sent() -> None:
     )
 
     assert [message["content"] for message in messages] == [[summary], [text("new")]]
-
-
-def test_a_copy_has_an_id_of_its_own() -> None:
-    line = user_line([text("hi")])
-    copy = copied_line(line)
-
-    assert copy["uuid"] != line["uuid"]
-    assert {**copy, "uuid": ""} == {**line, "uuid": ""}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from app.conversations.records import TranscriptEntry
-from app.conversations.sdk_transcript import last_entry_of, messages_of, resumable_lines
+from app.conversations.sdk_transcript import messages_of, resumable_lines
 
 USER_LINE = {"type": "user", "uuid": "u1", "message": {"content": "hello"}}
 
@@ -32,7 +32,6 @@ def test_lines_of_any_shape_do_not_prevent_reading_the_others(line: dict[str, An
     shown = messages_of(entries, tool_id_of=str)
 
     assert [message.content for message in shown] == ["hello"]
-    assert last_entry_of(entries, "r1") == "u1"
 
 
 def test_a_users_text_may_begin_like_the_clis_own() -> None:

@@ -23,6 +23,15 @@ def test_a_misspelled_variable_is_reported_with_a_suggestion() -> None:
     assert in_file == "DATABSE_URL in .env is not a setting; did you mean DATABASE_URL?"
 
 
+def test_quotes_that_are_part_of_a_key_are_reported() -> None:
+    (text,) = message(
+        {"ANTHROPIC_API_KEY": '"sk-hunter2"', "PATH": '"/bin"', "RUNTALLY_MCP_TOKEN_KEY": "it's"}
+    )
+
+    assert text.startswith("ANTHROPIC_API_KEY: the quotes around it are part of the value")
+    assert "hunter2" not in text
+
+
 def test_an_unknown_variable_is_reported_without_a_suggestion() -> None:
     assert message({"RUNTALLY_XYZZY": "1"}) == ["RUNTALLY_XYZZY is not a setting"]
 

@@ -10,8 +10,8 @@ from app.errors import Invalid
 from app.events import ControlEvent, PermissionRequest, PermissionResolved
 from app.executors.approvals import ApprovableTool, Approvals, Permissions, RunDenied
 from app.executors.claude_agent.tools.builtin_tools import CliTool
-from app.executors.waiting.decisions import Decision, PermissionDecided, PermissionNotFound
 from app.executors.waiting.port import UnstoredWaits
+from app.executors.waiting.records import Decision, PermissionDecided, PermissionNotFound
 from app.graphs.rules.evaluation import CallRules, Conditions
 from app.graphs.rules.modes import is_less_strict
 from app.graphs.rules.spec import Action, ToolRule

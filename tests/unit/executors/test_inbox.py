@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from app.events import ControlEvent, RunWarning
 from app.executors.control import RunControl
 from app.executors.inbox import MessageInbox, MessageLimits, MessageQueueFull, RunEnded
 from app.requests.messages import Message, SentMessage
@@ -98,6 +99,26 @@ async def test_a_message_that_cannot_be_delivered_fails_alone() -> None:
             with pytest.raises(ValueError, match=failed):
                 await inbox.wait_for_position(failed, within_s=PATIENCE_S)
     assert delivered == ["m3"]
+
+
+@pytest.mark.parametrize("goes_on", ["parked", "handed over", None])
+async def test_a_run_that_ends_names_the_messages_that_its_agent_has_not_got(goes_on: str | None) -> None:
+    published: list[ControlEvent] = []
+
+    async def publish(event: ControlEvent) -> None:
+        published.append(event)
+
+    control = RunControl(publish)
+    for number in (1, 2):
+        control.send(a_message(number))
+    control.inbox.mark_delivered("m1", 5)
+    control.is_handed_over = goes_on == "handed over"
+    await control.end(is_parked=goes_on == "parked")
+
+    # The next attempt gets it.
+    expected = [] if goes_on else [("messages_not_delivered", ["m2"])]
+    assert [(each.code, each.names) for each in published if isinstance(each, RunWarning)] == expected
+    assert len(published) == len(expected)
 
 
 async def test_the_sender_of_a_message_without_effect_stops_waiting_when_the_run_ends() -> None:

@@ -83,6 +83,30 @@ def test_a_wrong_value_is_named_and_not_repeated(variable: str, value: str) -> N
     assert "hunter2" not in str(raised.value)
 
 
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_a_value_in_quotes_is_refused_where_they_cannot_be_meant(quote: str) -> None:
+    given = {
+        "RUNTALLY_DATA_DIR": "/data",
+        "DATABASE_URL": "postgresql://a:hunter2@b/c",
+        "RUNTALLY_MARKUP": "2",
+    }
+    with pytest.raises(SettingsError) as raised:
+        load(**{name: f"{quote}{value}{quote}" for name, value in given.items()})
+
+    first, *lines = str(raised.value).splitlines()
+    assert first == "The settings are invalid:"
+    assert [line.partition(":")[0].strip() for line in lines] == sorted(given)
+    assert all("the quotes around it are part of the value" in line for line in lines)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_keys_and_commands_may_have_quotes() -> None:
+    command = "'my program' 'an argument'"
+    assert (
+        load(ANTHROPIC_API_KEY="'sk'", DATABASE_PASSWORD_COMMAND=command).database_password_command == command
+    )
+
+
 NUMBERS = [
     str(field.validation_alias)
     for field in Settings.model_fields.values()

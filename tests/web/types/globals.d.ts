@@ -1,6 +1,6 @@
 // Types of the API for the pages, from the types that `make web` generates from the OpenAPI document.
 
-import type { components, paths } from "./api";
+import type { components, paths, MessageId as IdInFiles } from "./api";
 
 declare const template: unique symbol;
 
@@ -21,6 +21,8 @@ declare global {
   type Schemas = components["schemas"];
   type ClientEvent = Schemas["ClientEvent"];
   type Receipt = Schemas["ReceiptResponse"];
+  /** The id of a message of the pages. */
+  type MessageId = IdInFiles;
   type FieldProblem = Schemas["FieldProblem"];
   type UsageReport = Schemas["UsageReportResponse"];
 

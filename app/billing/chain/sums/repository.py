@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
+from sqlalchemy.engine import RowMapping
 
 from app.billing.budgets.repository import TOKEN_COUNTS
 from app.billing.chain.repository import accounts_in
@@ -170,16 +171,7 @@ async def find_slice_end(reader: Reader, account_id: UUID, start: str, *, most: 
 async def find_wrong_budgets(reader: Reader, account_id: UUID, *, limit: int) -> list[WrongSpending]:
     """What is spent of budgets of an account, where it is not the sum of receipts."""
     found = await reader.execute(_WRONG_BUDGETS, {"account_id": account_id, "limit": limit})
-    names = ("credits", "tokens")
-    return [
-        WrongSpending(
-            row["budget_id"],
-            row["value"],
-            _sums_of(row["recorded"], names),
-            _sums_of(row["recomputed"], names),
-        )
-        for row in found.mappings()
-    ]
+    return [WrongSpending(**_with_sums(row, ("credits", "tokens"))) for row in found.mappings()]
 
 
 async def find_wrong_rollups(
@@ -189,22 +181,15 @@ async def find_wrong_rollups(
     given = {"account_id": account_id, "start": start, "limit": limit}
     bound = {} if end is None else {"end": end}
     found = await reader.execute(_WRONG[bool(bound), labelled], {**given, **bound})
-    return [
-        WrongRollup(
-            bucket=row["bucket"],
-            model=row["model"],
-            graph_id=row["graph_id"],
-            api_key_id=row["api_key_id"],
-            label=row["label"],
-            value=row["value"],
-            recorded=_sums_of(row["recorded"]),
-            recomputed=_sums_of(row["recomputed"]),
-        )
-        for row in found.mappings()
-    ]
+    return [WrongRollup(**_with_sums(row, _SUMS)) for row in found.mappings()]
 
 
-def _sums_of(row: str | None, names: Sequence[str] = _SUMS) -> dict[str, Any] | None:
+def _with_sums(row: RowMapping, names: Sequence[str]) -> dict[str, Any]:
+    """The row with these sums in place of their rows as JSON."""
+    return {**row, **{part: _sums_of(row[part], names) for part in ("recorded", "recomputed")}}
+
+
+def _sums_of(row: str | None, names: Sequence[str]) -> dict[str, Any] | None:
     if row is None:
         return None
     sums = _parsed(row)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.claude_agent.launching.pool import CliPool, ParkedCli
 from app.ids import ApiKeyId
 from app.platform.background import forever
@@ -24,7 +24,7 @@ class IdleWatch:
     """
 
     pool: CliPool
-    sessions: PostgresSessionStore
+    sessions: TranscriptStore
     find_active: Callable[[set[ApiKeyId]], Awaitable[set[ApiKeyId]]]
     """Returns the keys that are not revoked; it may raise `Unavailable`."""
 

@@ -5,13 +5,12 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import structlog
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
 from app.conversations.records import TranscriptEntry
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.claude_agent.auth import ModelAuth
 from app.executors.claude_agent.graph_keys import keeps_transcript
 from app.executors.claude_agent.launching.processors import available_processors
@@ -30,6 +29,7 @@ from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import AgentFailed, RunPlan
 from app.gateway.proxy import ChannelAddress
 from app.platform.background import run_to_completion
+from app.platform.server.disk import Disk
 
 log = structlog.get_logger(__name__)
 
@@ -43,10 +43,10 @@ class CliLauncher:
     """Starts CLI processes, and on `aclose` waits until all of them have ended."""
 
     cli: Cli
-    directory: Path
-    """Holds one folder per process; must exist."""
+    disk: Disk
+    """Its directory holds one folder per process; must exist."""
     auth: ModelAuth
-    sessions: PostgresSessionStore
+    sessions: TranscriptStore
     new_client: Callable[[ClaudeAgentOptions], ClaudeSDKClient] = ClaudeSDKClient
     slots: StartSlots = field(default_factory=lambda: StartSlots(_most_starting()))
     _processes: dict[asyncio.Task[None], CliProcess] = field(init=False, default_factory=dict)
@@ -125,7 +125,7 @@ class CliLauncher:
         try:
             inside = None if sandbox is None else sandbox.paths
             directory = await asyncio.to_thread(
-                RunDirectory, self.directory, login=self.auth.login, inside=inside
+                RunDirectory, self.disk.directory, login=self.auth.login, inside=inside
             )
             try:
                 yield directory
@@ -136,6 +136,7 @@ class CliLauncher:
             log.error(  # noqa: TRY400 - its text has a path
                 "cli.failed", failure="not_started", reason=error.strerror, killed=False, stderr=[]
             )
+            await self.disk.check()
             raise AgentFailed("not_started", is_silent=True) from error
 
     def _keep(self, process: CliProcess, owner: asyncio.Task[None]) -> None:

@@ -62,7 +62,12 @@ class SandboxProbe:
 
     async def problem(self) -> str | None:
         """Why native tools cannot be sandboxed, for the operator; None if they can."""
-        return await _problem() if self._behind_gateway else _NO_GATEWAY
+        if not self._behind_gateway:
+            return _NO_GATEWAY
+        try:
+            return await _problem()
+        except OSError as error:
+            return f"its files, or /bin/sh: {error.strerror}"
 
 
 def limits_in_force() -> str:
@@ -97,8 +102,6 @@ async def _problem() -> str | None:
                 timeout=_PROBE_S,
                 check=False,
             )
-        except OSError as error:
-            return f"/bin/sh: {error.strerror}"
         except subprocess.TimeoutExpired:
             return "the probe took too long"
     if probe.returncode == 0:

@@ -54,8 +54,7 @@ class ToolPermissions:
             except ToolCallDenied as denied:
                 reason = str(denied)
         # The CLI calls no other hook for a denied call.
-        result = ToolResult(reason, {"error": "policy_denied"}, "policy_denied")
-        await self.report(name, args, call_id, result)
+        await self.report(name, args, call_id, ToolResult.failed(reason, "policy_denied"))
         return _deny(reason)
 
     async def report(self, name: str, args: Mapping[str, Any], call_id: str, result: ToolResult) -> None:

@@ -62,6 +62,6 @@ class SdkHooks:
 def _result(call: dict[str, Any]) -> ToolResult:
     """What the CLI's tool returned; clients get nothing of it."""
     if call["hook_event_name"] == "PostToolUseFailure":
-        return ToolResult(call["error"], {"error": "failed"}, "failed")
+        return ToolResult.failed(call["error"])
     response = call["tool_response"]
     return ToolResult(response if isinstance(response, str) else to_json(response).decode(), {})

@@ -12,7 +12,7 @@ import anyio
 
 from app.conversations.neutral_transcript import tool_result
 from app.conversations.records import TranscriptEntry
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.events import MeterReport
 from app.executors.api_format.tool_content import ModelToolCall
 from app.executors.claude_agent.run_stream import steps_of
@@ -39,7 +39,7 @@ def parked(plan: RunPlan, lines: Sequence[dict[str, Any]], *, steps: int) -> Run
 class OpenCalls:
     """Reads and completes transcripts."""
 
-    store: PostgresSessionStore
+    store: TranscriptStore
 
     async def make(self, context: RunContext, channel: Channel) -> list[TranscriptEntry]:
         """Make the calls; returns the transcript of the run with their results.

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from app.conversations.records import TranscriptEntry
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.errors import Unavailable
 from app.events import AiEvent, MessageDiscarded, Status, TextDelta, UsageReport
 from app.executors.claude_agent.transcripts.lines import chained_lines, line_after, message_of
@@ -39,7 +39,7 @@ class SeenText:
             self.message_id, self.text = None, ""
 
 
-async def store_unfinished(store: PostgresSessionStore, plan: RunPlan, seen: SeenText) -> None:
+async def store_unfinished(store: TranscriptStore, plan: RunPlan, seen: SeenText) -> None:
     """Add the message to the transcript as far as it was seen, unless the CLI has stored it.
 
     Once the CLI of a run that has failed has ended.

@@ -1,6 +1,6 @@
 """AgUiEncoder: the wire of AG-UI, the Agent-User Interaction protocol, over server-sent events."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
 from ag_ui import core
@@ -11,7 +11,7 @@ from app.http.ag_ui.interrupt import METADATA_KEY
 from app.http.ag_ui.output.mapper import AgUiEventMapper
 from app.http.ag_ui.output.shown_messages import ShownMessages
 from app.http.ag_ui.releases.dialect import CURRENT, Dialect
-from app.http.streaming.encoder import EVENT_STREAM, RETRY_LINE, REVOKED_MESSAGE, STOPPING_MESSAGE
+from app.http.streaming.encoder import RETRY_LINE, REVOKED_MESSAGE, STOPPING_MESSAGE, PausingEncoder
 from app.http.streaming.stopping import ServerStopping
 from app.storable import is_storable
 from app.streams.event_json import from_json, to_json
@@ -24,15 +24,13 @@ PAUSE_IN_STEP_AFTER_S: Final = 3.0
 """The same while the model may be writing further calls: the calls of a step are decided together."""
 
 
-class AgUiEncoder:
+class AgUiEncoder(PausingEncoder):
     """Encodes one AG-UI run: a run up to where it waits for a person, or the part after a decision.
 
     Needs the run's entries from the first, including those of earlier AG-UI runs. Frames have no `id`:
     the protocol has no resumption, and a client that reconnects receives its AG-UI run from the start.
     """
 
-    content_type: ClassVar[str] = EVENT_STREAM
-    headers: ClassVar[Mapping[str, str]] = {}
     preamble: ClassVar[bytes] = RETRY_LINE
     # A pause would split the message that a subagent is writing.
     pause_at_latest_s: ClassVar[float | None] = None

@@ -54,21 +54,14 @@ class AccountBalance(BalanceResponse, _OfAccount):
     """An account and its credit."""
 
     @classmethod
-    def of_account(cls, account: AccountRecord, credit: CreditBalance) -> "AccountBalance":
-        return cls.built_from(credit, account, account=account.name, **computed_fields(credit))
+    def of_account(cls, account: AccountRecord, credit: CreditBalance, **more: int) -> Self:
+        return cls.built_from(credit, account, account=account.name, **computed_fields(credit), **more)
 
 
 class ChangedAccount(AccountBalance):
     """A changed account; `stoppedRuns` are its runs that are being stopped."""
 
     stopped_runs: int
-
-    @classmethod
-    def of_changed(
-        cls, account: AccountRecord, credit: CreditBalance, *, stopped_runs: int
-    ) -> "ChangedAccount":
-        shown = AccountBalance.of_account(account, credit)
-        return cls.built_from(shown, stopped_runs=stopped_runs)
 
 
 _EITHER_SIGN = {

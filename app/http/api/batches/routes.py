@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
 import anyio
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field, WithJsonSchema
 from sse_starlette import EventSourceResponse
 
@@ -35,7 +35,7 @@ from app.http.dependencies import (
 from app.http.native.encoder import NativeEncoder
 from app.http.openapi.document import json_lines, server_sent
 from app.http.openapi.headers import ATTACHED, LOCATED
-from app.http.parameters import StorableText, UuidPageParams
+from app.http.parameters import StorableText, UuidPageParams, uuid_in_path
 from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
 from app.http.streaming.sse import InterruptibleStream
@@ -63,14 +63,7 @@ _LINES: Final[dict[str, Any]] = {
 }
 
 
-async def _valid_batch_id(batch_id: Annotated[str, Path(alias="batchId")]) -> UUID:
-    try:
-        return UUID(batch_id)
-    except ValueError as error:
-        raise BatchNotFound from error
-
-
-BatchId: TypeAlias = Annotated[UUID, Depends(_valid_batch_id)]
+BatchId: TypeAlias = Annotated[UUID, uuid_in_path("batchId", BatchNotFound)]
 
 
 async def _lines(

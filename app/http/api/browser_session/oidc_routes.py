@@ -11,12 +11,7 @@ from app.auth.oidc.service import PersonSignIn, SignInExpired
 from app.errors import AppError, NotFound
 from app.http.admission.authentication import authenticate_limited
 from app.http.admission.checks import CheckedRoute
-from app.http.admission.session_cookie import (
-    delete_sign_in_cookie,
-    set_session_cookie,
-    set_sign_in_cookie,
-    sign_in_cookie,
-)
+from app.http.admission.session_cookie import SESSION, SIGN_IN
 from app.http.api.browser_session.schemas import SignInMethodsResponse
 from app.http.dependencies import ServicesDep
 
@@ -48,7 +43,7 @@ async def begin_sign_in(
         response = _redirect(await sign_in.address(attempt))
     except AppError as error:
         return _with_problem(sign_in, error)
-    set_sign_in_cookie(response, attempt.cookie, lifetime=LIFETIME, secure=_is_secure(sign_in))
+    SIGN_IN.set(response, attempt.cookie, lifetime=LIFETIME, secure=_is_secure(sign_in))
     return response
 
 
@@ -58,7 +53,7 @@ async def finish_sign_in(services: ServicesDep, request: Request) -> Response:
     sign_in = _required(services.person_sign_in)
     secure = _is_secure(sign_in)
     try:
-        attempt = Attempt.read(sign_in_cookie(request, secure=secure))
+        attempt = Attempt.read(SIGN_IN.read(request, secure=secure))
         answer = dict(request.query_params)
         if attempt is None or len(answer) != len(request.query_params.multi_items()):
             raise SignInExpired
@@ -69,8 +64,8 @@ async def finish_sign_in(services: ServicesDep, request: Request) -> Response:
         response = _with_problem(sign_in, error)
     else:
         response = _redirect(f"{sign_in.provider.site}{attempt.page}")
-        set_session_cookie(response, opened.token, lifetime=sign_in.provider.lifetime, secure=secure)
-    delete_sign_in_cookie(response)
+        SESSION.set(response, opened.token, lifetime=sign_in.provider.lifetime, secure=secure)
+    SIGN_IN.delete(response)
     return response
 
 

@@ -14,13 +14,7 @@ from app.http.admission.authentication import authenticate_limited
 from app.http.admission.checks import BodyLimit, CheckedRoute
 from app.http.admission.limits import request_limits
 from app.http.admission.request_origin import ForeignOrigin, request_origin
-from app.http.admission.session_cookie import (
-    delete_session_cookie,
-    is_secure,
-    require_secure_cookie,
-    session_token,
-    set_session_cookie,
-)
+from app.http.admission.session_cookie import SESSION, is_secure, require_secure_cookie, session_token
 from app.http.api.browser_session.schemas import BrowserSessionResponse, SignedOutResponse, SignIn
 from app.http.dependencies import ServicesDep
 
@@ -50,7 +44,7 @@ async def sign_in(
     opened = await services.browser_sessions.open(api_key)
     if (replaced := session_token(request, allow_http=allow_http)) is not None:
         await services.browser_sessions.close(replaced)
-    set_session_cookie(response, opened.token, lifetime=LIFETIME, secure=is_secure(request))
+    SESSION.set(response, opened.token, lifetime=LIFETIME, secure=is_secure(request))
     response.headers["Cache-Control"] = "no-store"
     return BrowserSessionResponse.model_validate(opened.session)
 
@@ -70,7 +64,7 @@ async def who_is_signed_in(
         pass
     no_session = Response(status_code=204, headers={"Cache-Control": "no-store"})
     if token is not None:
-        delete_session_cookie(no_session)
+        SESSION.delete(no_session)
     return no_session
 
 
@@ -91,7 +85,7 @@ async def sign_out(services: ServicesDep, request: Request) -> Response:
     response = Response(status_code=204)
     if continue_at is not None:
         response = JSONResponse(SignedOutResponse(continue_at=continue_at).model_dump(by_alias=True))
-    delete_session_cookie(response)
+    SESSION.delete(response)
     return response
 
 

@@ -4,13 +4,10 @@ from datetime import UTC, datetime
 
 from fastapi import APIRouter
 
-from app.bootstrap.services import Services
-from app.graphs.spec import GraphSpec
 from app.http.admission.checks import CheckedRoute
 from app.http.api.catalogs.schemas import GraphResponse, ModelResponse, ToolResponse
-from app.http.dependencies import RunReader, ServicesDep
+from app.http.dependencies import RunReader, ServicesDep, usable_graphs
 from app.http.response_model import Page
-from app.requests.principal import Principal
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1", tags=["catalogs"])
 
@@ -18,7 +15,7 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1", tags=["catalogs"])
 @router.get("/graphs", summary="List graphs")
 async def list_graphs(services: ServicesDep, caller: RunReader) -> Page[GraphResponse]:
     """The graphs that the key may run, by id."""
-    return Page(items=[GraphResponse.of(graph) for graph in _graphs(services, caller)])
+    return Page(items=[GraphResponse.of(graph) for graph in usable_graphs(services, caller)])
 
 
 @router.get("/tools", summary="List tools")
@@ -30,7 +27,7 @@ async def list_tools(services: ServicesDep, _caller: RunReader) -> Page[ToolResp
 @router.get("/models", summary="List models")
 async def list_models(services: ServicesDep, caller: RunReader) -> Page[ModelResponse]:
     """The models that the key may use, of the registry or a graph, by id, with their current prices."""
-    of_graphs = {name for graph in _graphs(services, caller) for name in graph.models}
+    of_graphs = {name for graph in usable_graphs(services, caller) for name in graph.models}
     now, prices = datetime.now(UTC), services.prices
     known = services.models.known(of_graphs)
     return Page(
@@ -42,7 +39,3 @@ async def list_models(services: ServicesDep, caller: RunReader) -> Page[ModelRes
             if caller.terms.allows_model((model.id, *model.aliases))
         ]
     )
-
-
-def _graphs(services: Services, caller: Principal) -> list[GraphSpec]:
-    return [graph for graph in services.graphs.all() if caller.terms.allows_graph(graph.id)]

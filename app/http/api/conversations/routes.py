@@ -8,17 +8,8 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 
 from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, small_body
+from app.http.api.conversations import schemas
 from app.http.api.conversations.export import EXPORTS, ExportFormat, export_conversation
-from app.http.api.conversations.schemas import (
-    BranchesResponse,
-    ChangedConversation,
-    ConversationDetailResponse,
-    ConversationResponse,
-    CurrentBranch,
-    Fork,
-    GrantResponse,
-    ListedConversation,
-)
 from app.http.api.files.schemas import ConversationFiles
 from app.http.dependencies import (
     Approver,
@@ -30,7 +21,7 @@ from app.http.dependencies import (
     Writer,
 )
 from app.http.openapi.headers import ATTACHED, LOCATED
-from app.http.parameters import LabelParams, MomentParam, PageParams, StorableText, valid_state_key
+from app.http.parameters import LabelParams, MomentParam, PageParams, StorableText, state_key_in_path
 from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
 from app.platform.pagination import MAX_PAGE
@@ -46,11 +37,7 @@ MAX_LINES = 1000
 MAX_WORDS_CHARS = 200
 
 
-async def _valid_state_key(state_key: Annotated[str, Path(alias="stateKey")]) -> str:
-    return valid_state_key(state_key)
-
-
-StateKey: TypeAlias = Annotated[str, Depends(_valid_state_key)]
+StateKey: TypeAlias = Annotated[str, state_key_in_path("stateKey")]
 
 
 async def _chosen(
@@ -73,14 +60,14 @@ async def list_sessions(
     caller: RunReader,
     page: PageParams,
     chosen: Annotated[ConversationFilter, Depends(_chosen)],
-) -> Page[ListedConversation]:
+) -> Page[schemas.ListedConversation]:
     """Conversations of the key's account, most recently used first; those of which a run has the labels.
 
     With `q` those with words like these in the title, a message or an answer: all of them, `"a phrase"`,
     `or`, `-without`. Each page searches some conversations, and may be empty before the last one.
     """
     found = await services.conversations.list_conversations(caller, page, chosen)
-    return Page.of(found, ListedConversation.model_validate)
+    return Page.of(found, schemas.ListedConversation.model_validate)
 
 
 @router.get("/{stateKey}", response_model_exclude_unset=True, summary="Read a conversation")
@@ -93,7 +80,7 @@ async def get_session(
     ] = MAX_PAGE,
     cursor: str | None = None,
     branch: Annotated[UUID | None, Query(description="Another branch than the current one.")] = None,
-) -> ConversationDetailResponse:
+) -> schemas.ConversationDetailResponse:
     """Its messages, run by run. Tool results hold only the fields that the tool allows clients to see."""
     page = await services.conversations.get_page(
         caller.account_id, state_key, limit=limit, cursor=cursor, branch_id=branch
@@ -119,7 +106,7 @@ async def export_session(
     """All its messages as one document: Markdown for people, or the JSON of all its pages."""
     branch_id = branch
 
-    async def page_after(cursor: str | None) -> ConversationDetailResponse:
+    async def page_after(cursor: str | None) -> schemas.ConversationDetailResponse:
         nonlocal branch_id
         page = await services.conversations.get_page(
             caller.account_id, state_key, limit=MAX_LINES, cursor=cursor, branch_id=branch_id
@@ -133,7 +120,9 @@ async def export_session(
 
 
 @router.get("/{stateKey}/branches", summary="List a conversation's branches")
-async def list_branches(state_key: StateKey, services: ServicesDep, caller: RunReader) -> BranchesResponse:
+async def list_branches(
+    state_key: StateKey, services: ServicesDep, caller: RunReader
+) -> schemas.BranchesResponse:
     """The branches that regenerated answers and edited messages have begun, oldest first."""
     branches = await services.conversations.list_branches(caller.account_id, state_key)
     return await _branches(services, caller, branches)
@@ -149,10 +138,12 @@ async def list_workspace(state_key: StateKey, services: ServicesDep, caller: Run
 
 
 @router.get("/{stateKey}/grants", summary="List what is allowed for a conversation")
-async def list_grants(state_key: StateKey, services: ServicesDep, caller: RunReader) -> Page[GrantResponse]:
+async def list_grants(
+    state_key: StateKey, services: ServicesDep, caller: RunReader
+) -> Page[schemas.GrantResponse]:
     """The tools that `allow_conversation` has allowed, newest first; they always fit on one page."""
     grants = await services.conversations.list_grants(caller.account_id, state_key)
-    return Page.of((grants, None), GrantResponse.of)
+    return Page.of((grants, None), schemas.GrantResponse.of)
 
 
 @router.delete("/{stateKey}/grants/{grantId}", status_code=204, summary="Revoke a grant")
@@ -168,8 +159,8 @@ async def revoke_grant(
 
 @router.put("/{stateKey}/branch", dependencies=[small_body], summary="Return to a branch")
 async def return_to_branch(
-    state_key: StateKey, body: CurrentBranch, services: ServicesDep, caller: ReadWriter
-) -> BranchesResponse:
+    state_key: StateKey, body: schemas.CurrentBranch, services: ServicesDep, caller: ReadWriter
+) -> schemas.BranchesResponse:
     """Continue the conversation on this branch; fails with 409 while one of its runs is active."""
     branches = await services.conversations.return_to_branch(caller.account_id, state_key, body.branch_id)
     return await _branches(services, caller, branches)
@@ -184,31 +175,31 @@ async def return_to_branch(
 )
 async def fork_session(
     state_key: StateKey,
-    body: Fork,
+    body: schemas.Fork,
     services: ServicesDep,
     caller: ReadWriter,
     response: Response,
     location: Location,
-) -> ConversationResponse:
+) -> schemas.ConversationResponse:
     """Copy a conversation up to a run into a new one.
 
     Needs `runs:read` as well: the agent can repeat everything in the copy.
     """
     copy = await services.conversations.fork(caller.account_id, state_key, at=body.at, new_key=body.state_key)
     response.headers["Location"] = location(f"/v1/sessions/{copy.state_key}")
-    return ConversationResponse.model_validate(copy)
+    return schemas.ConversationResponse.model_validate(copy)
 
 
 @router.patch("/{stateKey}", dependencies=[small_body], summary="Change a conversation")
 async def change_session(
-    state_key: StateKey, body: ChangedConversation, services: ServicesDep, caller: Writer
-) -> ConversationResponse:
+    state_key: StateKey, body: schemas.ChangedConversation, services: ServicesDep, caller: Writer
+) -> schemas.ConversationResponse:
     """Rename, pin or archive it. The next run ends its archiving.
 
     Needs `runs:read` as well if it is a fork or another key has started one of its runs.
     """
     changed = await services.conversations.change(caller, state_key, body.change())
-    return ConversationResponse.model_validate(changed)
+    return schemas.ConversationResponse.model_validate(changed)
 
 
 @router.delete("/{stateKey}", status_code=204, summary="Delete a conversation")
@@ -222,17 +213,19 @@ async def delete_session(state_key: StateKey, services: ServicesDep, caller: Wri
 
 async def _detail(
     services: Services, caller: Principal, page: ConversationPage
-) -> ConversationDetailResponse:
+) -> schemas.ConversationDetailResponse:
     if not caller.may("receipts:read"):
-        return ConversationDetailResponse.of_page(page, None)
+        return schemas.ConversationDetailResponse.of_page(page, None)
     runs = [run.key.run_id for run in page.runs]
-    return ConversationDetailResponse.of_page(page, await services.billing.totals(caller.account_id, runs))
+    return schemas.ConversationDetailResponse.of_page(
+        page, await services.billing.totals(caller.account_id, runs)
+    )
 
 
 async def _branches(
     services: Services, caller: Principal, branches: Sequence[BranchSummary]
-) -> BranchesResponse:
+) -> schemas.BranchesResponse:
     if not caller.may("receipts:read"):
-        return BranchesResponse.of(branches, None)
+        return schemas.BranchesResponse.of(branches, None)
     runs = [run for branch in branches for run in branch.runs]
-    return BranchesResponse.of(branches, await services.billing.totals(caller.account_id, runs))
+    return schemas.BranchesResponse.of(branches, await services.billing.totals(caller.account_id, runs))

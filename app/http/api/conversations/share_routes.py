@@ -16,7 +16,7 @@ from app.http.api.conversations.share_schemas import (
     SharedConversation,
     ShareResponse,
 )
-from app.http.dependencies import ActorDep, RunReader, ServicesDep, SharedPageUrl, Sharer
+from app.http.dependencies import ActorDep, BaseUrl, RunReader, ServicesDep, Sharer
 from app.http.response_model import Page
 from app.runs.conversations.sharing.records import ConversationShare
 from app.runs.conversations.sharing.service import ShareEnded
@@ -45,7 +45,7 @@ async def create_share(
     body: NewShare,
     services: ServicesDep,
     caller: Sharer,
-    page: SharedPageUrl,
+    base_url: BaseUrl,
     actor: ActorDep,
     response: Response,
 ) -> CreatedShare:
@@ -54,7 +54,7 @@ async def create_share(
         caller, state_key, expires_at=body.expires_at, with_tool_calls=body.with_tool_calls, by=actor
     )
     response.headers["Cache-Control"] = "no-store"
-    return CreatedShare.of(share, token, page)
+    return CreatedShare.of(share, token, f"{base_url}/shared")
 
 
 @router.get(_SHARES, summary="List a conversation's share links")

@@ -3,13 +3,14 @@
 from typing import Annotated, TypeAlias
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import APIRouter, Path, Response
 
 from app.http.admission.checks import CheckedRoute
 from app.http.api.end_users.archive import archive_of
 from app.http.api.end_users.schemas import ErasureResponse, StartedErasure
 from app.http.dependencies import ActorDep, Location, OpenExportReader, ReadWriter, RunReader, ServicesDep
 from app.http.openapi.headers import ATTACHED, LOCATED
+from app.http.parameters import uuid_in_path
 from app.http.streaming.line_export import LineExport
 from app.requests.attribution import EndUser
 from app.runs.erasure.service import ErasureNotFound
@@ -19,15 +20,8 @@ _ZIP = "application/zip"
 router = APIRouter(route_class=CheckedRoute, prefix="/v1", tags=["runs"])
 
 
-async def _valid_job_id(job_id: Annotated[str, Path(alias="jobId")]) -> UUID:
-    try:
-        return UUID(job_id)
-    except ValueError:
-        raise ErasureNotFound from None
-
-
 EndUserParam: TypeAlias = Annotated[EndUser, Path(alias="endUser", description="As `endUser` of the runs.")]
-JobId: TypeAlias = Annotated[UUID, Depends(_valid_job_id)]
+JobId: TypeAlias = Annotated[UUID, uuid_in_path("jobId", ErasureNotFound)]
 
 
 @router.delete(

@@ -46,7 +46,7 @@ class Readiness(Health):
     """Whether roots of the receipts' hash chains are signed; `rewritten`: a chain was altered."""
 
     database: Literal["ok", "failing"]
-    """`failing`: within the last minute statements failed that have to work, whatever their values."""
+    """`failing`: within the last minute statements failed or were refused that have to work."""
 
     read_database: Literal["ok", "unavailable"]
     """`unavailable`: lists and reports are read from the primary, because DATABASE_READ_URL cannot be used;

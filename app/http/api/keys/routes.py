@@ -2,36 +2,21 @@
 
 from datetime import timedelta
 from typing import Annotated, TypeAlias
-from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Query
 
 from app.auth.accounts import KeyNotFound
 from app.http.admission.checks import CheckedRoute, optional_body, small_body
-from app.http.api.keys.schemas import (
-    ApiKeyResponse,
-    CreatedKey,
-    KeyRequest,
-    ManagedKey,
-    RevokedKey,
-    Rotation,
-)
+from app.http.api.keys import schemas
 from app.http.dependencies import ActorDep, KeyManager, ReceiptReader, ServicesDep
-from app.http.parameters import UuidPageParams
+from app.http.parameters import UuidPageParams, uuid_in_path
 from app.http.response_model import Page
 from app.ids import ApiKeyId
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1", tags=["accounts"])
 
 
-async def _valid_key_id(key_id: Annotated[str, Path(alias="keyId")]) -> ApiKeyId:
-    try:
-        return ApiKeyId(UUID(key_id))
-    except ValueError:
-        raise KeyNotFound from None
-
-
-KeyId: TypeAlias = Annotated[ApiKeyId, Depends(_valid_key_id)]
+KeyId: TypeAlias = Annotated[ApiKeyId, uuid_in_path("keyId", KeyNotFound)]
 
 
 @router.get("/keys", summary="List the account's API keys")
@@ -39,33 +24,33 @@ async def list_keys(
     services: ServicesDep,
     caller: ReceiptReader,
     page: UuidPageParams,
-) -> Page[ApiKeyResponse]:
+) -> Page[schemas.ApiKeyResponse]:
     """Keys of the key's account, newest first; receipts refer to them in `apiKeyId`."""
     found = await services.accounts.list_account_keys(caller.account_id, page)
-    return Page.of(found, ApiKeyResponse.model_validate)
+    return Page.of(found, schemas.ApiKeyResponse.model_validate)
 
 
 @router.get("/accounts/{account}/keys", summary="List an account's API keys with their rights")
 async def list_account_keys(
     account: str, services: ServicesDep, caller: KeyManager, page: UuidPageParams
-) -> Page[ManagedKey]:
+) -> Page[schemas.ManagedKey]:
     """Keys of the caller's account, or with `admin` of any, newest first."""
     found = await services.accounts.find_visible(caller, account)
-    return Page.of(await services.accounts.list_account_keys(found.id, page), ManagedKey.of)
+    return Page.of(await services.accounts.list_account_keys(found.id, page), schemas.ManagedKey.of)
 
 
 @router.post(
     "/accounts/{account}/keys", status_code=201, dependencies=[small_body], summary="Create an API key"
 )
 async def create_key(
-    account: str, body: KeyRequest, services: ServicesDep, caller: KeyManager, actor: ActorDep
-) -> CreatedKey:
+    account: str, body: schemas.KeyRequest, services: ServicesDep, caller: KeyManager, actor: ActorDep
+) -> schemas.CreatedKey:
     """A key of the caller's account, or with `admin` of any; `key` is shown only here.
 
     It gets at most the rights of the caller's key: what is omitted is as with the caller.
     """
-    made = await services.accounts.give_key(caller, account, body.scopes, by=actor, **body.options)
-    return CreatedKey.of_new(*made)
+    record, secret = await services.accounts.give_key(caller, account, body.scopes, by=actor, **body.options)
+    return schemas.CreatedKey.of(record, key=secret)
 
 
 @router.delete("/keys/{keyId}", summary="Revoke an API key")
@@ -78,13 +63,13 @@ async def revoke_key(
     stop_runs: Annotated[
         bool, Query(alias="stopRuns", description="Also cancel its runs that are queued or running.")
     ] = False,
-) -> RevokedKey:
+) -> schemas.RevokedKey:
     """Revoke a key of the caller's account, or with `admin` of any.
 
     Its open streams end within a second; its runs continue by default.
     """
     stopped = await services.key_revocation.revoke(key_id, stop_runs=stop_runs, caller=caller, by=actor)
-    return RevokedKey(id=key_id, stopped_runs=stopped)
+    return schemas.RevokedKey(id=key_id, stopped_runs=stopped)
 
 
 @router.post(
@@ -95,12 +80,12 @@ async def rotate_key(
     services: ServicesDep,
     caller: KeyManager,
     actor: ActorDep,
-    body: Rotation | None = None,
-) -> CreatedKey:
+    body: schemas.Rotation | None = None,
+) -> schemas.CreatedKey:
     """Create a key with the same rights; the old one ends after `overlapS`.
 
     Schedules and batches of the old key go on with the new one.
     """
-    overlap = timedelta(seconds=(body or Rotation()).overlap_s)
-    made = await services.key_rotation.rotate(key_id, overlap, caller=caller, by=actor)
-    return CreatedKey.of_new(*made)
+    overlap = timedelta(seconds=(body or schemas.Rotation()).overlap_s)
+    record, secret = await services.key_rotation.rotate(key_id, overlap, caller=caller, by=actor)
+    return schemas.CreatedKey.of(record, key=secret)

@@ -1,6 +1,6 @@
 """JSON of API keys."""
 
-from typing import Annotated
+from typing import Annotated, Self
 from uuid import UUID
 
 from pydantic import Field
@@ -9,7 +9,7 @@ from app.auth.giving import MAX_PATTERNS, PATTERN
 from app.auth.records import KeyOptions, KeyRecord
 from app.http.response_model import Moment, ResponseModel
 from app.requests.attribution import KeyLabels
-from app.requests.principal import KeyTerms, Scope
+from app.requests.principal import Scope
 from app.requests.wire_models import InputModel, UtcMoment
 
 _DAY_S = 86_400
@@ -61,19 +61,15 @@ class ManagedKey(ApiKeyResponse):
     labels: ShownLabels | None
 
     @classmethod
-    def of(cls, key: KeyRecord) -> "ManagedKey":
-        return cls.built_from(key, key.terms, limits=_limits(key.terms))
+    def of(cls, record: KeyRecord, **more: str) -> Self:
+        limits = KeyLimits.built_from(record.terms)
+        return cls.built_from(record, record.terms, limits=limits, **more)
 
 
 class CreatedKey(ManagedKey):
     """A new API key; `key` cannot be retrieved later."""
 
     key: str
-
-    @classmethod
-    def of_new(cls, key: KeyRecord, secret: str) -> "CreatedKey":
-        """A new key, its rights and the key itself."""
-        return cls.built_from(key, key.terms, limits=_limits(key.terms), key=secret)
 
 
 class RevokedKey(ResponseModel):
@@ -122,7 +118,3 @@ class Rotation(InputModel):
     """How long the old key stays valid."""
 
     overlap_s: Annotated[int, Field(strict=True, ge=0, le=30 * _DAY_S)] = 3600
-
-
-def _limits(terms: KeyTerms) -> KeyLimits:
-    return KeyLimits.built_from(terms)

@@ -10,7 +10,7 @@ from app.billing.ledger.records import ListedEntry
 from app.billing.ledger.service import LedgerEntries
 from app.http.admission.checks import CheckedRoute
 from app.http.api.ledger.schemas import LedgerEntryResponse
-from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
+from app.http.dependencies import OfAccount, OpenExportReader, ReceiptReader, ServicesDep
 from app.http.openapi.headers import EXPORTED
 from app.http.response_model import Page
 from app.http.streaming.csv_table import CSV, WantsCsv
@@ -29,17 +29,14 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/ledger", tags=["billing
 async def list_ledger_entries(
     services: ServicesDep,
     caller: ReceiptReader,
+    account_id: OfAccount,
     wants_csv: WantsCsv,
-    account: Annotated[str | None, Query(description="Its name; by default that of the key.")] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
     *,
     open_reader: OpenExportReader,
 ) -> Any:
     """Entries newest first, in the order in which they were committed; as CSV all of them."""
-    account_id = (
-        caller.account_id if account is None else (await services.accounts.find_visible(caller, account)).id
-    )
 
     async def page_after(
         cursor: str | None, limit: int = MAX_PAGE

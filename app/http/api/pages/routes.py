@@ -1,5 +1,7 @@
 """The web pages and their files."""
 
+from collections.abc import Awaitable, Callable
+
 from fastapi import APIRouter, Request, Response
 
 from app.errors import Forbidden
@@ -25,22 +27,20 @@ router = APIRouter(route_class=CheckedRoute, include_in_schema=False)
 files = PageFiles()
 
 
-@router.get("/")
-async def chat_page(request: Request) -> Response:
-    """The chat page."""
-    return await files.get_response("chat.html", request.scope)
+def _page(file: str) -> Callable[[Request], Awaitable[Response]]:
+    async def page(request: Request) -> Response:
+        return await files.get_response(file, request.scope)
+
+    return page
 
 
-@router.get("/approvals")
-async def approvals_page(request: Request) -> Response:
-    """The page of what waits for an answer."""
-    return await files.get_response("approvals.html", request.scope)
-
-
-@router.get("/device")
-async def device_page(request: Request) -> Response:
-    """The page where a person signs in a program that shows a code."""
-    return await files.get_response("device.html", request.scope)
+for _path, _file in {
+    "/": "chat.html",
+    "/approvals": "approvals.html",
+    "/device": "device.html",
+    "/console": "console.html",
+}.items():
+    router.add_api_route(_path, _page(_file))
 
 
 @router.get("/billing")
@@ -76,12 +76,6 @@ async def embedded_page(request: Request, services: ServicesDep, origin: str = "
         del response.headers[name]
     response.headers.update(embedded_in(origin))
     return response
-
-
-@router.get("/console")
-async def console_page(request: Request) -> Response:
-    """The console."""
-    return await files.get_response("console.html", request.scope)
 
 
 @router.get("/docs")

@@ -10,14 +10,7 @@ from uuid import UUID
 from pydantic import Field
 
 from app.billing.prices.quote import plain
-from app.billing.reconciliation.records import (
-    Cause,
-    CostSource,
-    Difference,
-    PriceDifference,
-    ReconciledModel,
-    by_kind,
-)
+from app.billing.reconciliation import records
 from app.billing.reconciliation.statements.records import (
     OrganizationStatement,
     ReconciliationStatement,
@@ -61,7 +54,7 @@ class DifferenceResponse(ResponseModel):
     service_tier: str
     speed: str
     context_window: str
-    cause: Cause
+    cause: records.Cause
     explained: bool
     counts: Mapping[str, int]
     amount_usd: Annotated[Money | None, Field(description="At our prices; null where there is none.")]
@@ -71,12 +64,12 @@ class DifferenceResponse(ResponseModel):
     evidence: Mapping[str, Any]
 
     @classmethod
-    def of(cls, found: Difference) -> "DifferenceResponse":
+    def of(cls, found: records.Difference) -> "DifferenceResponse":
         return cls.built_from(
             found,
             found.dimensions,
             explained=found.is_explained,
-            counts={kind: count for kind, count in by_kind(found.counts).items() if count},
+            counts={kind: count for kind, count in records.by_kind(found.counts).items() if count},
             provider_key_id=found.api_key_id,
         )
 
@@ -97,10 +90,10 @@ class PriceDifferenceResponse(ResponseModel):
     own_unit_usd: Exact | None
     price_version: str
     amount_usd: Annotated[Money, Field(description="What an adjustment would add; never applied by itself.")]
-    source: CostSource
+    source: records.CostSource
 
     @classmethod
-    def of(cls, found: PriceDifference) -> "PriceDifferenceResponse":
+    def of(cls, found: records.PriceDifference) -> "PriceDifferenceResponse":
         return cls.built_from(
             found,
             found.dimensions,
@@ -187,8 +180,10 @@ class ReconciliationResponse(ResponseModel):
         )
 
 
-def _total(models: Sequence[ReconciledModel]) -> ReconciledModel:
+def _total(models: Sequence[records.ReconciledModel]) -> records.ReconciledModel:
     listed = [each.listed_usd for each in models if each.listed_usd is not None]
-    summed = [each.name for each in fields(ReconciledModel) if each.name not in {"model", "listed_usd"}]
+    summed = [
+        each.name for each in fields(records.ReconciledModel) if each.name not in {"model", "listed_usd"}
+    ]
     sums: dict[str, Any] = {name: sum(getattr(each, name) for each in models) for name in summed}
-    return ReconciledModel(model="", listed_usd=sum(listed, Decimal(0)) if listed else None, **sums)
+    return records.ReconciledModel(model="", listed_usd=sum(listed, Decimal(0)) if listed else None, **sums)

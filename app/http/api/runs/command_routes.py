@@ -6,22 +6,17 @@ from uuid import uuid5
 from fastapi import APIRouter, Path
 
 from app.http.admission.checks import CheckedRoute, large_body, optional_body, small_body, text_body
-from app.http.api.runs.command_schemas import (
-    AnsweredQuestion,
-    ChangedRun,
-    DecidedPermission,
-    FeedbackRequest,
-    Interruption,
-    MessageToRun,
-    PermissionDecision,
-    QuestionAnswers,
-    RunChange,
-    SentToRun,
-    SubmittedToolResult,
-    ToolResultOfClient,
-)
+from app.http.api.runs import command_schemas
 from app.http.api.runs.schemas import AcceptedRunResponse, FeedbackResponse
-from app.http.dependencies import Approver, IdempotencyKey, RunIdParam, ServicesDep, Writer, run_key
+from app.http.dependencies import (
+    Approver,
+    IdempotencyKey,
+    RunIdParam,
+    ServicesDep,
+    Writer,
+    run_key,
+    visible_run,
+)
 from app.ids import new_uuid
 from app.runs.commands.records import AnswerQuestion, ChangeMode, Decide, Send, SubmitToolResult
 
@@ -32,8 +27,12 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs/{runId}", tags=["c
     "/messages", status_code=202, dependencies=[large_body], summary="Send a message to a running agent"
 )
 async def send_message(
-    run_id: RunIdParam, body: MessageToRun, services: ServicesDep, caller: Writer, key: IdempotencyKey
-) -> SentToRun:
+    run_id: RunIdParam,
+    body: command_schemas.MessageToRun,
+    services: ServicesDep,
+    caller: Writer,
+    key: IdempotencyKey,
+) -> command_schemas.SentToRun:
     """Deliver a message `now`, at the `next` opportunity, or `later` in a turn of its own.
 
     Responds when the message has taken effect, or without a position after two seconds.
@@ -42,16 +41,17 @@ async def send_message(
     # The same key always means the same message of the same run.
     message_id = str(new_uuid() if key is None else uuid5(caller.account_id, f"{run_id}/{key}"))
     command = Send(message_id=message_id, content=body.content, priority=body.priority)
-    run = await services.runs.get(run_key(caller, run_id))
-    # The sender could ask the agent for what other keys have sent to it.
-    caller.require_reading(run.api_key_id, run.labels.end_user)
+    run = await visible_run(services, caller, run_id)
     answer = await services.commands.submit(run.key, command)
-    return SentToRun(run_id=run_id, message_id=message_id, position=answer["position"])
+    return command_schemas.SentToRun(run_id=run_id, message_id=message_id, position=answer["position"])
 
 
 @router.post("/interrupt", status_code=202, dependencies=[optional_body], summary="Stop the current turn")
 async def interrupt_run(
-    run_id: RunIdParam, services: ServicesDep, caller: Writer, body: Interruption | None = None
+    run_id: RunIdParam,
+    services: ServicesDep,
+    caller: Writer,
+    body: command_schemas.Interruption | None = None,
 ) -> AcceptedRunResponse:
     """Stop the current turn. Pending messages are answered next; without any, the run ends.
 
@@ -73,10 +73,10 @@ async def cancel_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) 
 async def decide(
     run_id: RunIdParam,
     request_id: Annotated[str, Path(alias="requestId")],
-    body: PermissionDecision,
+    body: command_schemas.PermissionDecision,
     services: ServicesDep,
     caller: Approver,
-) -> DecidedPermission:
+) -> command_schemas.DecidedPermission:
     """Allow a tool call that waits for consent, optionally with other arguments, or deny it.
 
     `allow_conversation` is for a request with `grantable: true`. A `budget_reached` is allowed with
@@ -91,67 +91,62 @@ async def decide(
         grant_by=caller.api_key_id if body.decision == "allow_conversation" else None,
     )
     await services.commands.submit(run_key(caller, run_id), command)
-    return DecidedPermission(run_id=run_id, request_id=request_id, decision=body.decision)
+    return command_schemas.DecidedPermission(run_id=run_id, request_id=request_id, decision=body.decision)
 
 
 @router.post("/tool-results/{toolCallId}", dependencies=[text_body], summary="Answer a call of a client tool")
 async def submit_tool_result(
     run_id: RunIdParam,
     tool_call_id: Annotated[str, Path(alias="toolCallId")],
-    body: ToolResultOfClient,
+    body: command_schemas.ToolResultOfClient,
     services: ServicesDep,
     caller: Writer,
-) -> SubmittedToolResult:
+) -> command_schemas.SubmittedToolResult:
     """Return the result of a `client_tool_call` to the model: any JSON, or the text of an error.
 
     The same result may be sent again.
     """
-    run = await services.runs.get(run_key(caller, run_id))
-    # The sender could ask the agent for what other keys have sent to it.
-    caller.require_reading(run.api_key_id, run.labels.end_user)
+    run = await visible_run(services, caller, run_id)
     command = SubmitToolResult(tool_call_id=tool_call_id, result=body.result, is_error=body.is_error)
     await services.commands.submit(run.key, command)
-    return SubmittedToolResult(run_id=run_id, tool_call_id=tool_call_id)
+    return command_schemas.SubmittedToolResult(run_id=run_id, tool_call_id=tool_call_id)
 
 
 @router.post("/questions/{requestId}", dependencies=[text_body], summary="Answer a question")
 async def answer_question(
     run_id: RunIdParam,
     request_id: Annotated[str, Path(alias="requestId")],
-    body: QuestionAnswers,
+    body: command_schemas.QuestionAnswers,
     services: ServicesDep,
     caller: Writer,
-) -> AnsweredQuestion:
+) -> command_schemas.AnsweredQuestion:
     """Answer all questions of a `question` event, or decline to. The same answers may be sent again."""
-    run = await services.runs.get(run_key(caller, run_id))
-    # The sender could ask the agent for what other keys have sent to it.
-    caller.require_reading(run.api_key_id, run.labels.end_user)
+    run = await visible_run(services, caller, run_id)
     await services.commands.submit(run.key, AnswerQuestion(request_id=request_id, answers=body.answers))
-    return AnsweredQuestion(run_id=run_id, request_id=request_id)
+    return command_schemas.AnsweredQuestion(run_id=run_id, request_id=request_id)
 
 
 @router.patch("", dependencies=[small_body], summary="Change a running run")
 async def change_run(
-    run_id: RunIdParam, body: RunChange, services: ServicesDep, caller: Writer
-) -> ChangedRun:
+    run_id: RunIdParam, body: command_schemas.RunChange, services: ServicesDep, caller: Writer
+) -> command_schemas.ChangedRun:
     """Change the permission mode of further tool calls, within what the graph allows.
 
     A more permissive mode needs `runs:approve` as well.
     """
     command = ChangeMode(mode=body.permission_mode, may_loosen=caller.may("runs:approve"))
     await services.commands.submit(run_key(caller, run_id), command)
-    return ChangedRun(run_id=run_id, permission_mode=body.permission_mode)
+    return command_schemas.ChangedRun(run_id=run_id, permission_mode=body.permission_mode)
 
 
 @router.put("/feedback", dependencies=[small_body], summary="Rate a run's answer")
 async def give_feedback(
-    run_id: RunIdParam, body: FeedbackRequest, services: ServicesDep, caller: Writer
+    run_id: RunIdParam, body: command_schemas.FeedbackRequest, services: ServicesDep, caller: Writer
 ) -> FeedbackResponse:
     """Keep what a person thinks of the answer with the run, in place of earlier feedback.
 
     It is deleted with the run's contents.
     """
-    run = await services.runs.get(run_key(caller, run_id))
-    caller.require_reading(run.api_key_id, run.labels.end_user)
+    run = await visible_run(services, caller, run_id)
     feedback = await services.runs.give_feedback(run.key, body.rating, body.note)
     return FeedbackResponse.model_validate(feedback)

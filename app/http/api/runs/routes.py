@@ -27,6 +27,7 @@ from app.http.dependencies import (
     ServicesDep,
     Writer,
     run_key,
+    visible_run,
 )
 from app.http.native.encoder import NativeEncoder
 from app.http.native.openapi import NOTHING_MORE, STREAM
@@ -184,8 +185,7 @@ async def delete_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) 
 
     A run that another key has started needs `runs:read` as well.
     """
-    run = await services.runs.get(run_key(caller, run_id))
-    caller.require_reading(run.api_key_id, run.labels.end_user)
+    run = await visible_run(services, caller, run_id)
     await services.contents.delete(run.key)
 
 

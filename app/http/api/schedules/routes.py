@@ -1,9 +1,8 @@
 """Schedules of the key's account."""
 
-import re
 from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import APIRouter, Response
 
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.api.schedules.schemas import (
@@ -14,7 +13,7 @@ from app.http.api.schedules.schemas import (
 )
 from app.http.dependencies import Location, RunReader, ServicesDep, Writer
 from app.http.openapi.headers import LOCATED
-from app.http.parameters import PageParams
+from app.http.parameters import PageParams, name_in_path
 from app.http.response_model import Page
 from app.ids import RUN_ID_PATTERN
 from app.schedules.service import ScheduleNotFound
@@ -22,14 +21,7 @@ from app.schedules.service import ScheduleNotFound
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/schedules", tags=["schedules"])
 
 
-async def _valid_schedule_id(schedule_id: Annotated[str, Path(alias="scheduleId")]) -> str:
-    # PostgreSQL would reject some malformed ids.
-    if not re.fullmatch(RUN_ID_PATTERN, schedule_id):
-        raise ScheduleNotFound
-    return schedule_id
-
-
-ScheduleId: TypeAlias = Annotated[str, Depends(_valid_schedule_id)]
+ScheduleId: TypeAlias = Annotated[str, name_in_path("scheduleId", RUN_ID_PATTERN, ScheduleNotFound)]
 
 
 @router.post(

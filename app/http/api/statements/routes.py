@@ -3,16 +3,15 @@
 import asyncio
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Response
+from fastapi import APIRouter, Header, Path, Query, Response
 
 from app.billing.statements.pdf import statement_pdf
 from app.billing.statements.service import Statements
 from app.http.admission.checks import CheckedRoute
 from app.http.api.statements.schemas import StatementResponse, StatementSummary
-from app.http.dependencies import ReceiptReader, ServicesDep
+from app.http.dependencies import OfAccount, ReceiptReader, ServicesDep
 from app.http.response_model import Page
 from app.http.streaming.csv_table import prefers
-from app.ids import AccountId
 from app.platform.pagination import MAX_PAGE
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/statements", tags=["billing"])
@@ -21,23 +20,11 @@ PDF = "application/pdf"
 _MONTH = r"^[0-9]{4}-(0[1-9]|1[0-2])$"
 
 
-async def _account_id(
-    services: ServicesDep,
-    caller: ReceiptReader,
-    account: Annotated[str | None, Query(description="Its name; by default that of the key.")] = None,
-) -> AccountId:
-    return (
-        caller.account_id if account is None else (await services.accounts.find_visible(caller, account)).id
-    )
-
-
-_Account = Annotated[AccountId, Depends(_account_id)]
-
-
 @router.get("", summary="List statements")
 async def list_statements(
     services: ServicesDep,
-    account_id: _Account,
+    _caller: ReceiptReader,
+    account_id: OfAccount,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: Annotated[str | None, Query(pattern=_MONTH)] = None,
 ) -> Page[StatementSummary]:
@@ -56,7 +43,8 @@ async def list_statements(
 async def get_statement(
     month: Annotated[str, Path(pattern=_MONTH, description="`YYYY-MM`, UTC.")],
     services: ServicesDep,
-    account_id: _Account,
+    _caller: ReceiptReader,
+    account_id: OfAccount,
     format_: Annotated[
         Literal["json", "pdf"] | None, Query(alias="format", description="Takes precedence over `Accept`.")
     ] = None,

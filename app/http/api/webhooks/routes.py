@@ -21,7 +21,7 @@ from app.http.parameters import UuidPageParams
 from app.http.response_model import Page
 from app.requests.principal import Principal
 from app.webhooks.message import MONEY_EVENTS
-from app.webhooks.service import Registration
+from app.webhooks.records import Registration
 
 WebhookId: TypeAlias = Annotated[str, Path(alias="webhookId")]
 
@@ -40,7 +40,7 @@ async def register_webhook(
         caller.account_id, body.registration, token=body.secret
     )
     response.headers["Location"] = location(f"/v1/webhooks/{webhook.id}")
-    return WebhookWithSecret.with_secret(webhook, secret)
+    return WebhookWithSecret.built_from(webhook, secret=secret)
 
 
 @router.get("", summary="List webhooks")
@@ -92,7 +92,7 @@ async def rotate_secret(
     webhook, secret = await services.webhooks.rotate_secret(
         caller.account_id, webhook_id, token=None if body is None else body.secret
     )
-    return WebhookWithSecret.with_secret(webhook, secret)
+    return WebhookWithSecret.built_from(webhook, secret=secret)
 
 
 @router.get("/{webhookId}/deliveries", summary="List deliveries")

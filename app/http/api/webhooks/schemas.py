@@ -10,9 +10,8 @@ from app.http.parameters import MomentParam, NeverNull
 from app.http.response_model import Moment, ResponseModel
 from app.requests.wire_models import InputModel
 from app.webhooks.message import WebhookEvent, WebhookFormat, message_id
-from app.webhooks.records import Delivery, DeliveryStatus, DisabledReason, Webhook
+from app.webhooks.records import Delivery, DeliveryStatus, DisabledReason, Registration
 from app.webhooks.retries import DeliveryProblem
-from app.webhooks.service import Registration
 
 
 def _each_once(events: list[WebhookEvent]) -> list[WebhookEvent]:
@@ -125,10 +124,6 @@ class _Secret(ResponseModel):
 
 class WebhookWithSecret(WebhookResponse, _Secret):
     """A webhook and its secret, which is shown only once."""
-
-    @classmethod
-    def with_secret(cls, webhook: Webhook, secret: str) -> "WebhookWithSecret":
-        return cls.built_from(webhook, secret=secret)
 
 
 class DeliveryResponse(ResponseModel):

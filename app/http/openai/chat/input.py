@@ -56,7 +56,7 @@ class ChatCompletionRequest(PostedChat):
     logprobs: NotServed = None
     audio: NotServed = None
     functions: NotServed = None
-    function_call: NotServed = None
+    function_call: Literal["auto", "none"] | None = None
 
     @property
     def posted(self) -> Sequence[PostedMessage]:

@@ -9,15 +9,14 @@ from fastapi.responses import JSONResponse
 from app.bootstrap.services import Services
 from app.graphs.spec import GraphSpec
 from app.http.admission.checks import CheckedRoute, large_body
-from app.http.dependencies import ApprovalsPage, PostingDep, RunStreamsDep, ServicesDep, Writer
+from app.http.dependencies import ApprovalsPage, FingerprintedPosting, RunStreamsDep, ServicesDep, Writer
 from app.http.openai.answer import NOTHING, AnswerOptions, Received
 from app.http.openai.chat.completion import WholeCompletion
 from app.http.openai.chat.encoder import ChunkEncoder
 from app.http.openai.chat.input import ChatCompletionRequest
 from app.http.openai.chat.openapi import COMPLETION
 from app.http.openai.continuing import continue_run
-from app.http.openai.errors import PATH
-from app.http.openai.openapi import ERROR_RESPONSES
+from app.http.openai.errors import ERROR_RESPONSES, PATH
 from app.http.openai.replying import name_ignored
 from app.http.streaming.discarded_entries import without_discarded
 from app.http.streaming.pausing import chunks_until_pause
@@ -39,7 +38,7 @@ async def create_chat_completion(
     body: ChatCompletionRequest,
     services: ServicesDep,
     caller: Writer,
-    posting: PostingDep,
+    posting: FingerprintedPosting,
     streams: RunStreamsDep,
     page: ApprovalsPage,
 ) -> Response:
@@ -81,8 +80,11 @@ async def _completed(
 async def _start(
     services: Services, caller: Principal, graph: GraphSpec, body: ChatCompletionRequest, posting: Posting
 ) -> RunRecord:
+    chats = services.stateless_chats
+    if (again := await chats.posted_before(caller, **posting)) is not None:
+        return again
     body.require_answerable(graph)
     tools, schemas = await services.client_tools.usable(caller, body.described_tools)
     message_in = partial(body.chat_message, tools=tools, rules=services.attachments, schemas=schemas)
     opening = body.opening(caller)
-    return await services.stateless_chats.start(caller, opening, message_in, body.last_answer, **posting)
+    return await chats.start(caller, opening, message_in, body.last_answer, **posting)

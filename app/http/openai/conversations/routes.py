@@ -2,26 +2,18 @@
 
 from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import APIRouter, Path, Response
 from fastapi.responses import JSONResponse
 
 from app.http.admission.checks import CheckedRoute, small_body
 from app.http.dependencies import ApprovalsPage, ReadWriter, RunReader, ServicesDep, Writer
+from app.http.openai.conversations import schemas
 from app.http.openai.conversations.items import ItemFollowed, find_item, opening_items, page_of_items
-from app.http.openai.conversations.schemas import (
-    ChangedMetadata,
-    DeletedConversation,
-    NewConversation,
-    NewItems,
-    OpenAiConversation,
-    posted_messages,
-)
-from app.http.openai.errors import PATH
-from app.http.openai.openapi import ERROR_RESPONSES
+from app.http.openai.errors import ERROR_RESPONSES, PATH
 from app.http.openai.responses.listing import HasImages, ItemPage, ItemParams, item_list
 from app.http.openai.responses.openapi import ITEMS
 from app.http.openai.responses.schemas import ResponseItem
-from app.http.parameters import valid_state_key
+from app.http.parameters import state_key_in_path
 from app.runs.conversations.opened import (
     ConversationBegun,
     change_opened,
@@ -35,54 +27,50 @@ router = APIRouter(
 )
 
 
-async def _conversation_id(conversation_id: Annotated[str, Path(alias="conversationId")]) -> str:
-    return valid_state_key(conversation_id)
-
-
-ConversationId: TypeAlias = Annotated[str, Depends(_conversation_id)]
+ConversationId: TypeAlias = Annotated[str, state_key_in_path("conversationId")]
 ItemId: TypeAlias = Annotated[str, Path(alias="itemId")]
 
 
 @router.post("", dependencies=[small_body], summary="Create a conversation")
 async def create_openai_conversation(
-    body: NewConversation, services: ServicesDep, caller: Writer
-) -> OpenAiConversation:
+    body: schemas.NewConversation, services: ServicesDep, caller: Writer
+) -> schemas.OpenAiConversation:
     """Its items are what its first run gets as earlier turns."""
-    messages = posted_messages(body.items, services.attachments)
+    messages = schemas.posted_messages(body.items, services.attachments)
     opening = Opening(api_key_id=caller.api_key_id, metadata=body.metadata or {}, messages=messages)
     conversation = await create_conversation(services.conversations, caller, opening)
-    return OpenAiConversation.of(conversation, opening)
+    return schemas.OpenAiConversation.of(conversation, opening)
 
 
 @router.get("/{conversationId}", summary="Read a conversation's metadata")
 async def get_openai_conversation(
     conversation_id: ConversationId, services: ServicesDep, caller: RunReader
-) -> OpenAiConversation:
+) -> schemas.OpenAiConversation:
     """Any conversation, also one that began with a run."""
     opened = await opened_conversation(services.conversations, caller, conversation_id)
-    return OpenAiConversation.of(opened.conversation, opened.opening)
+    return schemas.OpenAiConversation.of(opened.conversation, opened.opening)
 
 
 @router.post("/{conversationId}", dependencies=[small_body], summary="Change a conversation's metadata")
 async def change_openai_conversation(
-    conversation_id: ConversationId, body: ChangedMetadata, services: ServicesDep, caller: ReadWriter
-) -> OpenAiConversation:
+    conversation_id: ConversationId, body: schemas.ChangedMetadata, services: ServicesDep, caller: ReadWriter
+) -> schemas.OpenAiConversation:
     """Replace its metadata, which are not those of its runs."""
 
     def changed(opening: Opening) -> Opening:
         return opening.model_copy(update={"metadata": body.metadata or {}})
 
     opened = await change_opened(services.conversations, caller, conversation_id, changed)
-    return OpenAiConversation.of(opened.conversation, opened.opening)
+    return schemas.OpenAiConversation.of(opened.conversation, opened.opening)
 
 
 @router.delete("/{conversationId}", summary="Delete a conversation and its items")
 async def delete_openai_conversation(
     conversation_id: ConversationId, services: ServicesDep, caller: Writer
-) -> DeletedConversation:
+) -> schemas.DeletedConversation:
     """Delete its transcript and what its runs contain; fails with 409 while one is active."""
     await services.conversations.delete(caller, conversation_id)
-    return DeletedConversation(id=conversation_id)
+    return schemas.DeletedConversation(id=conversation_id)
 
 
 @router.get("/{conversationId}/items", response_model=None, responses=ITEMS, summary="List the items")
@@ -108,13 +96,13 @@ async def list_openai_conversation_items(
 )
 async def create_openai_conversation_items(
     conversation_id: ConversationId,
-    body: NewItems,
+    body: schemas.NewItems,
     services: ServicesDep,
     caller: ReadWriter,
     has_images: HasImages,
 ) -> Response:
     """Later, items are added with a response: they are its input."""
-    messages = posted_messages(body.items, services.attachments)
+    messages = schemas.posted_messages(body.items, services.attachments)
 
     def changed(opening: Opening) -> Opening:
         return opening.model_copy(update={"messages": (*opening.messages, *messages)})
@@ -149,7 +137,7 @@ async def delete_openai_conversation_item(
     item_id: ItemId,
     services: ServicesDep,
     caller: ReadWriter,
-) -> OpenAiConversation:
+) -> schemas.OpenAiConversation:
     """All others are what its runs were asked and have answered, or are followed by one: 409."""
     before = await opened_conversation(services.conversations, caller, conversation_id)
     await find_item(services, before, item_id)
@@ -162,4 +150,4 @@ async def delete_openai_conversation_item(
         return opening.model_copy(update={"messages": opening.messages[:-1]})
 
     opened = await change_opened(services.conversations, caller, conversation_id, changed)
-    return OpenAiConversation.of(opened.conversation, opened.opening)
+    return schemas.OpenAiConversation.of(opened.conversation, opened.opening)

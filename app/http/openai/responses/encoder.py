@@ -49,6 +49,8 @@ class ResponseEncoder(RunAnswer):
         """The item that is being written: a message or reasoning."""
         self._text: list[str] = []
         """That of it."""
+        self._is_cut = False
+        """Whether its message has not ended, as far as it is known."""
         self._cited = Citations()
         self._asked: set[str] = set()
         """What has begun to wait in this response."""
@@ -170,6 +172,9 @@ class ResponseEncoder(RunAnswer):
                 name = request.request_id
             case events.ClientToolCall(tool_call_id=call_id):
                 name = call_id
+            case events.ToolCallStart(parent_tool_call_id=None) | events.AssistantFinal():
+                self._is_cut = False
+                return
             case _:
                 return
         self._asked.add(name)
@@ -205,7 +210,8 @@ class ResponseEncoder(RunAnswer):
             rest = [each for each in waiting if not isinstance(each, events.PermissionRequest)]
             for delta in self._notice(rest):
                 yield from self._added(delta)
-        yield from self._close()
+        is_whole = self._status == "completed" or not self._is_cut
+        yield from self._close("completed" if is_whole else "incomplete")
         response = self.response
         kind = "failed" if response["status"] == "cancelled" else response["status"]
         yield self._frame(f"response.{kind}", response=response)
@@ -229,6 +235,7 @@ class ResponseEncoder(RunAnswer):
             yield from self._close()
             yield from self._opened(kind)
         self._text.append(text)
+        self._is_cut = True
         if kind == "message":
             yield self._of_part("response.output_text.delta", delta=text, logprobs=[])
         else:
@@ -249,7 +256,7 @@ class ResponseEncoder(RunAnswer):
         else:
             yield self._of_part("response.reasoning_summary_part.added", part=_summary(""))
 
-    def _close(self) -> Iterator[str]:
+    def _close(self, status: str = "completed") -> Iterator[str]:
         if not (item := self._open):
             return
         text = "".join(self._text)
@@ -260,7 +267,7 @@ class ResponseEncoder(RunAnswer):
             yield self._of_part("response.reasoning_summary_text.done", text=text)
             yield self._of_part("response.reasoning_summary_part.done", part=_summary(text))
         self._open = {}
-        yield self._done(_item(item, text, self._cited))
+        yield self._done(_item(item, text, self._cited, status=status))
 
     def _call(self, call: dict[str, Any]) -> Iterator[str]:
         yield from self._close()
@@ -346,9 +353,11 @@ class WholeResponse(ResponseEncoder):
             raise failure_of(self._failure, run_id=self._mapper.run_id)
 
 
-def _item(known: dict[str, Any], text: str | None, cited: Sequence[Delta] = ()) -> dict[str, Any]:
+def _item(
+    known: dict[str, Any], text: str | None, cited: Sequence[Delta] = (), *, status: str = "in_progress"
+) -> dict[str, Any]:
     """A message or reasoning as clients have it; None: its text is yet to come."""
-    item = {**known, "status": "in_progress" if text is None else "completed"}
+    item = {**known, "status": status}
     if known["type"] == "reasoning":
         return {**item, "summary": [] if text is None else [_summary(text)]}
     return {**item, "role": "assistant", "content": [] if text is None else [output_text(text, cited)]}

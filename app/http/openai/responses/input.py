@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, StrictBool, ValidationInfo, field_validator, model_validator
@@ -185,6 +186,12 @@ class ResponseRequest(PostedChat):
             elif item.role == "user":
                 decided.clear()
         return decided
+
+    @property
+    def last_results(self) -> frozenset[str]:
+        """See `PostedChat`; calls, which are no messages, may be between results."""
+        last = takewhile(lambda located: located[1].type == _OUTPUT, reversed(self._items))
+        return frozenset(item.call_id for _, item in last if item.call_id is not None)
 
     @property
     def effort(self) -> PostedEffort | None:

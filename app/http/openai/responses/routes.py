@@ -10,7 +10,7 @@ from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.dependencies import (
     ApprovalsPage,
-    PostingDep,
+    FingerprintedPosting,
     RunReader,
     RunStreamsDep,
     ServicesDep,
@@ -19,8 +19,7 @@ from app.http.dependencies import (
 )
 from app.http.openai.answer import NOTHING, AnswerOptions, Received
 from app.http.openai.continuing import received_up_to
-from app.http.openai.errors import PATH
-from app.http.openai.openapi import ERROR_RESPONSES
+from app.http.openai.errors import ERROR_RESPONSES, PATH
 from app.http.openai.replying import name_ignored
 from app.http.openai.responses.encoder import ResponseEncoder, WholeResponse
 from app.http.openai.responses.ids import ResponseName
@@ -49,7 +48,7 @@ async def create_openai_response(
     body: ResponseRequest,
     services: ServicesDep,
     caller: Writer,
-    posting: PostingDep,
+    posting: FingerprintedPosting,
     streams: RunStreamsDep,
     page: ApprovalsPage,
 ) -> Response:

@@ -20,7 +20,7 @@ class ResponseItem(BaseModel):
         "mcp_approval_response",
     ]
     role: Literal["user", "assistant", "developer"] | None = None
-    status: Literal["in_progress", "completed"] | None = None
+    status: Literal["in_progress", "completed", "incomplete"] | None = None
     content: list[dict[str, Any]] | None = None
     summary: list[dict[str, Any]] | None = None
     call_id: str | None = None

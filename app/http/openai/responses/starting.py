@@ -36,18 +36,21 @@ async def start_response(
     services: Services, caller: Principal, graph: GraphSpec, body: ResponseRequest, posting: Posting
 ) -> RunRecord:
     """Start the run that answers the last message, in the conversation that is named or found."""
+    chats = services.stateless_chats
+    state_key = None if body.conversation is None else body.conversation.id
+    if (again := await chats.posted_before(caller, state_key, **posting)) is not None:
+        return again
     body.require_answerable(graph)
     tools, schemas = await services.client_tools.usable(caller, body.described_tools)
     known: dict[str, Any] = {"tools": tools, "rules": services.attachments, "schemas": schemas}
-    chats = services.stateless_chats
     if body.previous is not None:
         previous = await run_of_graph(services, caller, body.previous.run_id, body.model)
         if previous.state_key is None:
             raise Invalid.field("previous_response_id", "must be of a response in a conversation")
         after = partial(body.next_message, after=previous.key.run_id, **known)
         return await chats.start_after(caller, previous, after, **posting)
-    if body.conversation is not None:
-        return await _start_in(services, caller, body, body.conversation.id, known, posting)
+    if state_key is not None:
+        return await _start_in(services, caller, body, state_key, known, posting)
     message_in = partial(body.chat_message, **known)
     return await chats.start(caller, body.opening(caller), message_in, body.last_answer, **posting)
 
@@ -70,6 +73,9 @@ async def _start_in(
         if (record := await chats.start_first(caller, first, **posting)) is not None:
             await drop_messages(conversations, caller, state_key)
             return record
+    # Perhaps it has begun with the run of this very request, posted twice at once.
+    if (again := await chats.posted_before(caller, state_key, **posting)) is not None:
+        return again
     return await chats.start_new(caller, body.next_message(state_key, after=None, **known), **posting)
 
 

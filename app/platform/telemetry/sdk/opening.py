@@ -47,15 +47,16 @@ async def open_sdk(config: TelemetryConfig, *, instance_id: str) -> AsyncIterato
     _quieten()
     exports = _Exports(_resource(config, instance_id), config.network)
     try:
-        spans = None if config.traces is None else exports.open_traces(config.traces)
-        metrics = None if config.metrics is None else exports.open_metrics(config.metrics)
+        traces, metrics = config.destinations.get("traces"), config.destinations.get("metrics")
+        spans = None if traces is None else exports.open_traces(traces)
+        recorded = None if metrics is None else exports.open_metrics(metrics)
     except ValueError as error:
         await exports.aclose()
         names = ", ".join(sorted(name for name in os.environ if name.startswith("OTEL_")))
         message = f"One of these variables has a value that cannot be used; correct or unset it: {names}."
         raise TelemetryUnavailable(message) from error
     try:
-        yield Telemetry(spans, metrics, config.options, open_clients(config))
+        yield Telemetry(spans, recorded, config.options, open_clients(config))
     finally:
         await exports.aclose()
 

@@ -153,7 +153,7 @@ class ConversationShares:
                 page = await read_page(reader, conversation, history, turns=turns)
                 return _shown(share, page, path)
 
-        return await self.history.contents.completed(share.account_id, read)
+        return await self.history.sessions.completed(share.account_id, read)
 
 
 def _shown(share: ConversationShare, page: ConversationPage, path: Sequence[str]) -> SharedPage:

@@ -11,6 +11,7 @@ from app.conversations.records import Conversation, TranscriptState, TurnBeginni
 from app.conversations.repository import bytes_in, taking_turn
 from app.conversations.tables import sessions
 from app.platform.db import Json, NothingStored, Transaction, UtcDateTime
+from app.platform.postgres.prepared import Prepared
 from app.platform.serialization.stored_json import dump_json
 from app.runs.dispatch.insertion.records import AtOnce, StoredAtOnce
 from app.runs.dispatch.limits import RETRY_AFTER_S, DispatchLimits, QueueFull
@@ -42,9 +43,9 @@ async def insert_run_at_once(
     of_turn = {} if given.turn is None else given.turn._asdict()
     values = {**_values(run, limits), **given._asdict(), **of_turn}
     statement = _INSERT_TURN if of_turn else _INSERT_ALONE
-    if (row := (await tx.execute(statement, values)).one_or_none()) is None:
+    if not (rows := await statement.fetch(tx, values)):
         raise NothingStored
-    columns = row._asdict()
+    columns = dict(rows[0])
     reserved = columns.pop("reserved")
     if not of_turn:
         return StoredAtOnce(record_of(columns), reserved, None, None)
@@ -213,4 +214,4 @@ def _inserting_turn() -> sa.Select[Any]:
     return sa.select(*inserted.c, *of_session, *beginning.c, _reserving(inserted)).select_from(found)
 
 
-_INSERT_ALONE, _INSERT_TURN = _inserting_alone(), _inserting_turn()
+_INSERT_ALONE, _INSERT_TURN = Prepared(_inserting_alone()), Prepared(_inserting_turn())

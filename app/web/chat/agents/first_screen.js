@@ -59,7 +59,7 @@ function Agent({ graph, graphs, suggest }) {
           ${graph.suggestions.map(
             ({ title, message }) => html`
               <li key=${title}>
-                <button type="button" class="button suggestion" onClick=${() => suggest(message)}>${title}</button>
+                <button type="button" class="button suggestion" dir="auto" onClick=${() => suggest(message)}>${title}</button>
               </li>
             `,
           )}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+import psutil
 import pytest
 from structlog.testing import capture_logs
 
@@ -154,6 +155,38 @@ def test_a_failed_rotation_is_reported_and_loses_nothing(journals: JournalDirect
     journal.close()
 
     assert journals.remaining() == list(map(recovered, facts[30:]))
+
+
+async def test_without_new_files_a_journal_is_kept_until_it_is_full(journals: JournalDirectory) -> None:
+    journal = journals.journal(segment_bytes=10**6)
+    opened = psutil.Process().num_fds()
+    with no_new_files(), capture_logs() as logs:
+        for number in range(3):
+            journal.complete_message(a_fact(f"msg_{number}"))
+            journal.renew()
+            assert journal.problem is None
+    (segment,) = journals.segments()
+    assert (logs, psutil.Process().num_fds()) == ([], opened)
+
+    journal.renew()
+    journal.acknowledge(f"{a_fact(f'msg_{number}').key}" for number in range(3))
+    assert segment not in journals.segments()
+    journal.close()
+
+
+async def test_what_could_not_be_synced_is_synced_later(journals: JournalDirectory) -> None:
+    journal = journals.journal()
+    for number in range(30):
+        journal.complete_message(a_fact(f"msg_{number}"))
+    opened = psutil.Process().num_fds()
+    with no_new_files():
+        await journal.sync()
+    assert (journal.unsynced_bytes > 0, psutil.Process().num_fds()) == (True, opened)
+
+    await journal.sync()
+    # Until then the full segments are open.
+    assert (journal.unsynced_bytes, psutil.Process().num_fds() < opened) == (0, True)
+    journal.close()
 
 
 # A file system nobody may write to, even root, is the last.

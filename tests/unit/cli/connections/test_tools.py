@@ -25,6 +25,26 @@ def test_a_new_file_has_what_is_shown_and_only_its_owner_reads_it(name: ToolName
     assert [each.name for each in path.parent.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize("mode", [0o640, 0o400])
+def test_a_file_that_a_link_names_is_changed_and_only_its_owner_reads_it(
+    name: ToolName, mode: int, tmp_path: Path
+) -> None:
+    path, named = tmp_path / "home" / "file", tmp_path / "dotfiles" / "file"
+    for each in (path, named):
+        each.parent.mkdir()
+    path.symlink_to(named)
+    written(path, name)
+    named.chmod(mode)
+
+    written(path, name, OTHER)
+
+    assert path.is_symlink()
+    assert OTHER in named.read_text()
+    assert named.stat().st_mode & 0o777 == mode & 0o600
+    assert [each.name for each in (*path.parent.iterdir(), *named.parent.iterdir())] == ["file", "file"]
+
+
 @pytest.mark.parametrize("name", [ToolName.CURSOR, ToolName.CLAUDE_DESKTOP])
 def test_other_servers_stay_and_the_own_one_is_replaced(name: ToolName, tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"

@@ -25,6 +25,7 @@ from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
 from app.platform.json_schema.checker import SchemaChecker
+from app.platform.server.disk import Disk
 from app.platform.ssrf_guard import AddressPolicy
 from app.platform.telemetry.run_trace import RunTrace
 from app.requests.messages import Message
@@ -124,7 +125,7 @@ async def an_executor(
     own = OwnAuth(**auth)
     launcher = CliLauncher(
         Cli(Path("/no/cli")),
-        tmp_path,
+        Disk(tmp_path),
         own,
         NO_DATABASE,
         new_client=lambda options: next(remaining).client(options),

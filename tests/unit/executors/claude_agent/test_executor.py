@@ -66,9 +66,11 @@ async def test_a_cli_for_whose_files_there_is_no_space_leaves_none(tmp_path: Pat
     async with an_executor(tmp_path, FakeCli()) as bench:
         with full_at(room), pytest.raises(AgentFailed) as failed:
             await bench.run(a_run(spec=a_graph().model_copy(update={"system_prompt": "Work. " * 100})))
-        left = names_in(tmp_path)
+        left, is_writable = names_in(tmp_path), bench.starter.launcher.disk.is_writable
 
     assert (failed.value.failure, failed.value.is_silent, left) == ("not_started", True, [])
+    # No further run is taken.
+    assert not is_writable
 
 
 def names_in(directory: Path) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
 from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.errors import Unavailable
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.claude_agent import sdk_session
@@ -21,7 +21,7 @@ from tests.factories import a_conversation, a_plan
 from tests.unit.executors.claude_agent.an_executor import NO_DATABASE
 
 
-class Store(PostgresSessionStore):
+class Store(TranscriptStore):
     """Keeps lines in memory; away as often as it is told."""
 
     def __init__(self, *entries: TranscriptEntry, away: int = 0) -> None:

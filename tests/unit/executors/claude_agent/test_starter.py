@@ -16,6 +16,7 @@ from app.executors.claude_agent.starter import CliStarter
 from app.executors.port import ExecutionFailed, RunPlan
 from app.executors.tools.client_tools import described_client_tools
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
+from app.platform.server.disk import Disk
 from app.requests.client_tools import ClientTool
 from app.requests.messages import Message
 from app.requests.run_request import GraphRunRequest
@@ -61,7 +62,7 @@ async def a_starter(tmp_path: Path) -> AsyncIterator[Bench]:
         return clis[-1].client(options)
 
     store = Store(TranscriptEntry(line("user", "one", "u1"), "r0"))
-    launcher = CliLauncher(Cli(Path("/no/cli")), tmp_path, OwnAuth(), store, new_client=new_client)
+    launcher = CliLauncher(Cli(Path("/no/cli")), Disk(tmp_path), OwnAuth(), store, new_client=new_client)
     starter = CliStarter(launcher, idle_processes=4, max_idle_s=600)
     try:
         yield Bench(starter, store, clis)

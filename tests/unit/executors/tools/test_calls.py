@@ -10,7 +10,7 @@ from app.executors.client_calls import ClientToolResult
 from app.executors.control import RunControl
 from app.executors.tools.calls import ToolCalls
 from app.executors.tools.client_tools import with_client_tools
-from app.executors.waiting.decisions import Decision
+from app.executors.waiting.records import Decision
 from app.graphs.spec import GraphSpec
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.client_tools import ClientTool, client_tool_id

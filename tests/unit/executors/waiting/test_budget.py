@@ -8,8 +8,8 @@ import pytest
 
 from app.errors import Invalid
 from app.executors.waiting.budget import raised_limit, require_higher
-from app.executors.waiting.decisions import Decision
 from app.executors.waiting.port import StoredCall
+from app.executors.waiting.records import Decision
 from app.ids import ApiKeyId, new_uuid
 
 ASKED = {"spentUsd": "2.5", "maxBudgetUsd": "2"}

@@ -21,7 +21,7 @@ from app.events import (
     ToolCallStart,
 )
 from app.http.native.encoder import NativeEncoder
-from app.http.streaming.encoder import RETRY_LINE
+from app.http.streaming.encoder import EVENT_STREAM, RETRY_LINE
 from app.platform.clock.event_times import rfc3339
 from app.requests.outcome import FinalUsage
 from app.streams.port import LogEntry
@@ -72,7 +72,7 @@ def entries_of(events: list[ClientEvent]) -> list[LogEntry]:
 
 def parsed(stream: bytes) -> list[ServerSentEvent]:
     """The events of a stream, read by a client's parser."""
-    headers = {"content-type": NativeEncoder.content_type}
+    headers = {"content-type": EVENT_STREAM}
     return list(EventSource(httpx.Response(200, headers=headers, content=stream)).iter_sse())
 
 

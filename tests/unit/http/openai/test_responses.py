@@ -25,6 +25,7 @@ from app.http.openai.responses.encoder import ResponseEncoder, WholeResponse
 from app.http.openai.responses.ids import ResponseName, request_of
 from app.http.openai.responses.input import ResponseRequest
 from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.requests.outcome import ErrorCode
 from app.runs.events.codec import joined
 from app.runs.planner import SystemMessageRefused
 from app.streams.port import LogEntry
@@ -176,6 +177,24 @@ def test_a_response_is_completed_when_the_run_ended_or_began_to_wait() -> None:
 
     assert found == [began_s + position for position in (5, 9, 12, len(RUN))]
     assert whole(entries[:3]).completed_at is None
+
+
+@pytest.mark.parametrize("error", ["length", "refused", "aborted", "internal"])
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_message_that_an_error_cuts_off_is_incomplete(error: ErrorCode, *, is_whole: bool) -> None:
+    before: list[ClientEvent] = [STARTED, ThinkingDelta(message_id="m", delta="Hm."), text("on")]
+    ended = entries_of(*before, *([CALL] if is_whole else []), RunError(error=error), DONE)
+
+    found = [(item.type, getattr(item, "status", None)) for item in whole(ended).output]
+    done = [
+        each["item"]["status"]
+        for each in frames(ResponseEncoder(RECORD, OPTIONS).encode(ended))
+        if each["type"] == "response.output_item.done"
+    ]
+
+    status = "completed" if is_whole else "incomplete"
+    assert found == [("reasoning", "completed"), ("message", status)]
+    assert done == ["completed", status]
 
 
 def test_what_others_end_is_no_end_of_the_response() -> None:

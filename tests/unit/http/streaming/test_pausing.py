@@ -9,8 +9,8 @@ import pytest
 from app.events import ClientEvent, Done, TextDelta
 from app.http.ag_ui.output.encoder import AgUiEncoder
 from app.http.ai_sdk.encoder import AiSdkEncoder
-from app.http.streaming.encoder import PAUSE_AT_LATEST_S
-from app.http.streaming.pausing import PausingEncoder, chunks_until_pause
+from app.http.streaming.encoder import PAUSE_AT_LATEST_S, PausingEncoder
+from app.http.streaming.pausing import chunks_until_pause
 from app.streams.port import LogEntry
 from tests.patience import PATIENCE_S
 from tests.unit.clock import Clock

@@ -1,7 +1,9 @@
 import gc
 
 import pytest
+from fastapi._compat import ModelField
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from app.platform.server.imports import quick_imports
 
@@ -48,3 +50,14 @@ def test_models_are_built_when_they_are_first_used() -> None:
     assert (Imported.__pydantic_complete__, Later.__pydantic_complete__) == (False, True)
     assert Imported(name="one").model_dump() == {"name": "one"}
     assert Imported.__pydantic_complete__
+
+
+def test_a_body_that_is_built_late_is_no_warning() -> None:
+    with quick_imports():
+
+        class Posted(BaseModel):
+            name: str
+
+        field = ModelField(FieldInfo(annotation=Posted, alias="body"), name="body")
+
+    assert field.validate({"name": "one"}, {}) == (Posted(name="one"), [])

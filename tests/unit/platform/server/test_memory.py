@@ -4,6 +4,7 @@ import pytest
 
 from app.platform.server.memory import MemoryCeiling, Overloaded, memory_limit
 from tests.patience import PATIENCE_S
+from tests.unit.billing.receipts.test_journal_full_disk import no_new_files
 
 MB = 2**20
 
@@ -21,6 +22,17 @@ def test_work_is_accepted_below_the_ceiling_and_refused_above_it() -> None:
     with pytest.raises(Overloaded) as refused:
         ceiling.require_room()
     assert refused.value.retry_after_s
+
+
+def test_without_a_free_descriptor_what_was_measured_last_counts() -> None:
+    ceiling = MemoryCeiling(2**40)
+    measured = ceiling.resident_bytes()
+    with no_new_files():
+        ceiling.require_room()
+        assert ceiling.resident_bytes() == measured
+
+    with pytest.raises(Overloaded):
+        ceiling.require_room(2**40)
 
 
 def test_the_default_ceiling_is_half_of_the_memory() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import AppError, FieldError, Invalid, Unavailable
 from app.executors.inbox import MessageQueueFull, RunEnded
-from app.executors.waiting.decisions import PermissionDecided, PermissionNotFound
+from app.executors.waiting.records import PermissionDecided, PermissionNotFound
 from app.platform.server.memory import Overloaded
 from app.platform.storage.service import StorageFull
 from app.requests.principal import ScopeMissing

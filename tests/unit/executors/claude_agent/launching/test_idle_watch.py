@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from app.conversations.records import Conversation
-from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript_store import TranscriptStore
 from app.errors import Unavailable
 from app.executors.claude_agent.launching.idle_watch import IdleWatch
 from app.ids import ApiKeyId
@@ -14,7 +14,7 @@ from tests.unit.executors.claude_agent.an_executor import NO_DATABASE
 from tests.unit.executors.claude_agent.launching.test_pool import a_pool, ended
 
 
-class Sessions(PostgresSessionStore):
+class Sessions(TranscriptStore):
     """Knows which conversations were deleted."""
 
     def __init__(self) -> None:

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 from app.executors.claude_agent.sandbox.port import SandboxUnavailable
 from app.executors.claude_agent.sandbox.probe import SandboxProbe
 from tests.patience import PATIENCE_S
+from tests.unit.billing.receipts.test_journal_full_disk import no_new_files
 
 
 async def test_without_the_gateway_there_is_no_sandbox() -> None:
@@ -31,6 +32,13 @@ async def test_the_check_at_start_logs_a_problem_and_raises_nothing() -> None:
         await probe.check()
 
     assert [line["event"] for line in logs] == ["sandbox.unavailable"] * 2
+
+
+async def test_without_files_for_the_probe_there_is_no_sandbox() -> None:
+    probe = SandboxProbe(behind_gateway=True)
+
+    with no_new_files(), pytest.raises(SandboxUnavailable):
+        await probe.require()
 
 
 async def test_a_probe_that_is_cancelled_ends() -> None:

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.billing.receipts.open_messages.records import OpenMessage
-from app.billing.receipts.open_messages.tracker import (
+from app.billing.receipts.open_messages.in_memory import (
     FIRST_WRITE_S,
     REWRITE_S,
     OpenMessageChanges,
     OpenMessages,
 )
+from app.billing.receipts.open_messages.records import OpenMessage
 from app.usage.records import UsageFact
 from tests.unit.billing.receipts.journals import a_fact
 

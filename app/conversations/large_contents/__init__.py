@@ -1,1 +1,0 @@
-"""Large contents of transcripts, outside the database."""
