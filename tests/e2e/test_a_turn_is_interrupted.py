@@ -35,13 +35,13 @@ class Phase:
 
     def __call__(self, phase: str) -> tuple[Responder, str, Callable[[World, str], Awaitable[None]]]:
         """The model, the graph, and how to wait until the run is there."""
+        story = in_turn(Reply([Text("one two three")], hold=self.hold), Reply([Text("next")]))
+        held = (story, "claude_agents:assistant")
         replies: dict[str, tuple[Responder, str]] = {
             "before init": (lambda _: Reply([Text("late")], headers_delay_s=5), "claude_agents:assistant"),
             "retry wait": (lambda _: HttpError(529, "overloaded_error"), "claude_agents:assistant"),
-            "mid-text": (
-                in_turn(Reply([Text("one two three")], hold=self.hold), Reply([Text("next")])),
-                "claude_agents:assistant",
-            ),
+            "mid-text": held,
+            "stands still": held,
             "mid-tool": (in_turn(Reply([ToolUse(TASK)]), Reply([Text("next")])), WORKER),
             "waiting for approval": (
                 in_turn(Reply([ToolUse(MAIL, {"to": "b@example.org", "text": "x"})]), Reply([Text("next")])),
@@ -57,6 +57,11 @@ class Phase:
                 await until(lambda: bool(world.simulator.requests))
             case "mid-text":
                 await self.hold.reached.wait()
+            case "stands still":
+                await self.hold.reached.wait()
+                # It has not written the message yet, which takes it some 0.1 s.
+                for process in cli_processes():
+                    process.suspend()
             case "mid-tool":
                 await office().working.wait()
             case "waiting for approval":
@@ -69,6 +74,7 @@ STOPS = [
     (CLAUDE, "before init", "cancel"),
     (CLAUDE, "retry wait", "interrupt"),
     *((CLAUDE, "mid-text", kind) for kind in ("interrupt", "cancel")),
+    (CLAUDE, "stands still", "interrupt"),
     (CLAUDE, "mid-tool", "cancel"),
     (CLAUDE, "waiting for approval", "interrupt"),
     # Between any two events: see tests/integration/messages_runs.
