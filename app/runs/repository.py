@@ -164,9 +164,9 @@ def event_values(events: Sequence[StoredEvents]) -> dict[str, Any]:
 
 
 async def has_ended(reader: Reader, key: RunKey) -> bool:
+    """Whether it has, or does not exist any more."""
     statement = select(runs.c.ended_at.is_not(None)).where(_is(key))
-    ended: bool = (await reader.execute(statement)).scalar_one()
-    return ended
+    return (await reader.execute(statement)).scalar_one_or_none() is not False
 
 
 async def ended_runs(reader: Reader, keys: Sequence[RunKey]) -> list[RunKey]:

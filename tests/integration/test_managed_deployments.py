@@ -115,6 +115,22 @@ async def test_a_deployment_is_created_changed_paused_and_archived(tenant: httpx
     assert message_of(await tenant.get(path))[:2] == (404, "not_found_error")
 
 
+@in_shared_world
+async def test_a_deployment_is_created_once_with_a_key(tenant: httpx.AsyncClient) -> None:
+    key = {"Idempotency-Key": "one"}
+
+    at_once = await asyncio.gather(*(tenant.post(PATH, json=NEW, headers=key) for _ in range(3)))
+    (made,) = {answer.json()["id"] for answer in at_once}
+    await tenant.post(f"{PATH}/{made}/archive")
+    later = await tenant.post(PATH, json=NEW, headers=key)
+    another = await tenant.post(PATH, json={**NEW, "name": "Other"}, headers=key)
+
+    assert (later.json()["id"], later.json()["archived_at"] is None) == (made, False)
+    assert (another.status_code, "Idempotency-Key" in another.text) == (409, True)
+    shown = (await tenant.get(PATH, params={"include_archived": True})).json()["data"]
+    assert [each["id"] for each in shown] == [made]
+
+
 IMAGE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
 WRONG: dict[str, dict[str, Any]] = {
     "agent": {"agent": None},
