@@ -49,7 +49,7 @@ _PASSES = 5
 
 DeliveryState: TypeAlias = Literal["ok", "delayed", "refused", "damaged"]
 """Of the receipts that are not in the database: none is late; they wait for the database; it refuses some; or
-files of the journal were damaged and are kept aside. The first that applies, in the order of this sentence
+files of the journal are damaged or cannot be read. The first that applies, in the order of this sentence
 after `ok`."""
 
 
