@@ -176,9 +176,13 @@ more-files = and { $count } more
 note-compacted = Earlier messages were summarized for the model.
 note-budget = The budget of this run is used up. It waits until a person raises it.
 note-resumed = The server was lost. Another one resumes the run.
-warning-client_tools_ignored = The model is not offered these tools of the client:
-warning-tools_left_out = The model cannot use these tools, because of their descriptions or schemas:
+warning-client_tools_ignored = The model is not offered these tools of the client: { $names }
+warning-tools_left_out = The model cannot use these tools, because of their descriptions or schemas: { $names }
 warning-attachments_left_out = The model does not get all attachments of the conversation: it takes no more, or refused one.
+warning-attachment_refused = Attachments of the message that the model’s provider has refused, by number: { $names }
+warning-run_stopped = The call of { $names } was denied, which ends the run: { $message }
+warning-files_not_kept = Files do not stay in this conversation, or were lost: they have expired, are too many or too large, or could not be stored. { $names }
+warning-messages_not_delivered = The run ended before the agent got your message. Send it again.
 announced-answer = Answer: { $text }
 more-characters = { $size } { $count ->
     [one] character
