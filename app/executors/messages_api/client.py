@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from app import __version__
-from app.gateway.answers import text_deltas
 from app.gateway.answers.event_lines import EventLine, EventLines
 from app.gateway.channel import Channel
 from app.gateway.upstream import MESSAGES
@@ -97,7 +96,7 @@ async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]
     lines, time_slice, is_shown = EventLines(_EVENT_BYTES), TimeSlice(SHOWN_S), False
     try:
         async for chunk in chunks:
-            for line in lines.feed(text_deltas.joined(chunk)):
+            for line in lines.feed(chunk):
                 if not line.is_whole:
                     continue
                 if line.event == b"error":

@@ -11,8 +11,7 @@ TEXTS = ["One", " two", " three"]
 
 async def answers_at_once(_scope: Scope, _receive: Receive, send: Send) -> None:
     events = [
-        {"type": "content_block_delta", "index": place, "delta": {"type": "text_delta", "text": text}}
-        for place, text in enumerate(TEXTS)
+        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}} for text in TEXTS
     ]
     body = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
     await send({"type": "http.response.start", "status": 200, "headers": []})

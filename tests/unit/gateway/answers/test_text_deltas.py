@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from app.gateway.answer_usage import StreamFold
 from app.gateway.answers.event_lines import EventLines
 from app.gateway.answers.received import ReceivedContent
-from app.gateway.answers.text_deltas import feed, joined
+from app.gateway.answers.text_deltas import feed
 from app.simulator import wire
 
 START = {"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {"input_tokens": 1}}}
@@ -79,59 +79,3 @@ def test_what_stands_within_another_event_is_no_event(before: bytes) -> None:
     within = sent(START) + before + sent(delta("four words are here"))
 
     assert folded(within) == folded(*(within[at : at + 1] for at in range(len(within))))
-
-
-def texts_by_block(stream: bytes) -> list[tuple[Any, ...]]:
-    """What a reader of events makes of them: the texts of neighbours of the same kind and block together."""
-    read = list[tuple[Any, ...]]()
-    for line in EventLines().feed(stream):
-        if not line.is_whole:
-            continue
-        event = json.loads(line.data)
-        kind = event.get("delta", {}).get("type")
-        text, place = event.get("delta", {}).get(FIELDS.get(kind)), (event.get("index"), kind)
-        if read and text is not None and read[-1][:2] == place:
-            read[-1] = (*place, read[-1][2] + text)
-        else:
-            read.append((*place, text))
-    return read
-
-
-@given(
-    deltas=st.lists(
-        st.tuples(
-            st.text(st.characters() | st.sampled_from('"\\\n\ud83d\ude00')),
-            st.sampled_from([*FIELDS]),
-            st.integers(0, 1),
-            st.booleans(),
-        )
-    )
-)
-def test_deltas_that_are_joined_say_what_they_said(deltas: list[tuple[str, str, int, bool]]) -> None:
-    """Also halves of surrogate pairs, which are no character together."""
-    events = [wire.sse({"type": "ping"})]
-    for text, kind, index, is_ascii in deltas:
-        event = {**delta(text, kind), "index": index}
-        is_pure = text.isascii() or is_ascii or any("\ud800" <= each <= "\udfff" for each in text)
-        data = json.dumps(event, ensure_ascii=is_pure)
-        events.append(f"event: content_block_delta\ndata: {data}\n\n".encode())
-    stream = b"".join(events)
-
-    assert texts_by_block(joined(stream)) == texts_by_block(stream)
-
-
-def test_deltas_of_a_block_become_one() -> None:
-    run = b"".join(map(sent, [delta("a "), delta('"b"'), delta("\u00e4\n")]))
-
-    assert joined(sent(START) + run) == sent(START) + sent(delta('a "b"\u00e4\n'))
-
-
-@pytest.mark.parametrize("text", [rb"\x", b"\xff", rb"\ud83d", rb"\u12"])
-def test_what_is_before_a_mistake_is_not_joined_with_it(text: bytes) -> None:
-    good = sent(delta("a")) + sent(delta("b"))
-    broken = sent(delta("c")).replace(b'"c"', b'"%s"' % text)
-
-    assert [line.data for line in EventLines().feed(joined(good + broken)) if line.is_whole][-1] == broken[
-        len(b"event: content_block_delta\ndata: ") : -2
-    ]
-    assert b"a" in joined(good + broken)
