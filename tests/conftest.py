@@ -28,6 +28,7 @@ from app.platform.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Responder
 from tests.e2e.agents import CLAUDE
 from tests.e2e.stories import OpenWorld, World, WorldOf, a_world
+from tests.reused_database import ReusedDatabase
 from tests.valkey import redis_server
 
 TEMPLATE = "runtally_template"
@@ -126,6 +127,8 @@ async def _make_template(url: str) -> None:
         # These databases need not survive a power failure.
         await admin.execute("ALTER SYSTEM SET fsync = off")
         await admin.execute("ALTER SYSTEM SET max_wal_size = '128MB'")
+        # What it does to databases that exist for a moment is of no use, and plans do not depend on it then.
+        await admin.execute("ALTER SYSTEM SET autovacuum = off")
         await admin.execute("SELECT pg_reload_conf()")
         await admin.execute(f"CREATE DATABASE {TEMPLATE} TEMPLATE postgres")
     finally:
@@ -158,10 +161,17 @@ async def a_database(postgres: str, *, template: str = TEMPLATE) -> AsyncIterato
         await admin.close()
 
 
-@pytest_asyncio.fixture
-async def database_url(postgres: str) -> AsyncIterator[str]:
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def reused_database(postgres: str) -> AsyncIterator[ReusedDatabase]:
+    reused = ReusedDatabase(partial(a_database, postgres))
+    yield reused
+    await reused.aclose()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def database_url(reused_database: ReusedDatabase) -> AsyncIterator[str]:
     """A migrated database of the test's own."""
-    async with a_database(postgres) as url:
+    async with reused_database.lent() as url:
         yield url
 
 
