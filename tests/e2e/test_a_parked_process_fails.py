@@ -38,7 +38,7 @@ async def test_a_process_that_stands_still_between_turns_is_replaced(
     await gone(process)
 
 
-MOMENTS = [("request", "kill"), ("text", "kill"), ("mail", "kill"), ("mail", "cancel"), ("text", "stop")]
+MOMENTS = [("request", "kill"), ("text", "kill"), ("mail", "cancel"), ("text", "stop")]
 """When a turn's process fails, and how: before the first byte, within a message, while a call waits."""
 
 
