@@ -164,6 +164,29 @@ async def test_one_run_and_one_bill(world: World, tenant: httpx.AsyncClient, doo
     assert len(await all_runs(tenant)) == known + 2
 
 
+async def a_chat_beside_another(http: httpx.AsyncClient) -> tuple[str, Callable[[str], Body]]:
+    path, body = await a_chat_that_goes_on(http)
+    assert (await http.post(path, json=body("first"))).status_code == 200
+    return path, body
+
+
+@pytest.mark.parametrize("asking", [a_response_beside_another, a_chat_beside_another])
+async def test_no_copy_is_left_without_a_run(tenant: httpx.AsyncClient, asking: Asking) -> None:
+    path, body = await asking(tenant)
+    key = {"Idempotency-Key": "beside"}
+
+    answers = await asyncio.gather(*(tenant.post(path, json=body("Hi?"), headers=key) for _ in range(4)))
+    runs = await all_runs(tenant)
+    spent = {"scope": "account", "window": "total", "mode": "hard", "usd": "0.0000001"}
+    (await tenant.put("/v1/budgets/none", json=spent)).raise_for_status()
+    refused = await tenant.post(path, json=body("Ho?"))
+    kept = (await tenant.get("/v1/sessions")).json()["items"]
+
+    assert {answer.status_code for answer in answers} == {200}
+    assert refused.status_code == 402
+    assert {each["stateKey"] for each in kept} == {run["stateKey"] for run in runs}
+
+
 @pytest.mark.parametrize("door", [name for name, door in DOORS.items() if "session" not in name])
 async def test_keys_of_other_accounts_are_apart(world: World, tenant: httpx.AsyncClient, door: str) -> None:
     key = {"Idempotency-Key": "the same"}
