@@ -217,6 +217,7 @@ async def test_errors_are_shown_as_sentences(site: Site) -> None:
         await expect(page.get_by_role("alert")).to_contain_text("Check your connection")
         await expect(page.get_by_role("textbox", name="Message")).to_have_value("Are you there?")
         await page.context.set_offline(offline=False)
+        await expect(page.get_by_role("alert")).to_have_count(0)
         await page.keyboard.press("Enter")
         await expect(page.get_by_text("Better now.").first).to_be_visible()
         await expect(page.get_by_role("alert")).to_have_count(0)

@@ -179,7 +179,7 @@ function Entry({ session, current, follow, openMenu }) {
   return html`
     <div class="sidebar-entry" data-current=${isCurrent}>
       <a href=${linkTo(stateKey)} aria-current=${isCurrent ? "true" : undefined} onClick=${follow(stateKey)}>
-        <span class="sidebar-title"><bdi>${nameOf(session)}</bdi></span>
+        <span class="sidebar-title" dir="auto">${nameOf(session)}</span>
         <span class="sidebar-when">${session.forkedFrom && `${t("fork-mark")} · `}${when(session.updatedAt)}</span>
       </a>
       <button

@@ -449,24 +449,24 @@ part-of-sites = هذه الصفحة جزء من مواقع أخرى.
 ## Why a run did not succeed
 
 run-failed = لم ينجح التشغيل.
-run-failed-timeout-max_turns = بلغ حد الخطوات.
-run-failed-rate_limit-budget = استنفد ميزانيته.
-run-failed-timeout = تجاوز المدة المسموحة.
+run-failed-timeout-max_turns = بلغ حد الخطوات. اطلب منه المتابعة.
+run-failed-rate_limit-budget = استنفد ميزانيته. اطلب أقل في كل مرة.
+run-failed-timeout = تجاوز المدة المسموحة. اطلب أقل في كل مرة.
 run-failed-aborted = أُوقف.
 run-failed-rate_limit = مزوّد النموذج مثقل. حاول مجددًا بعد قليل.
-run-failed-insufficient_credits = لم يبقَ رصيد في الحساب.
-run-failed-budget_reached = استُنفدت إحدى ميزانيات الحساب.
-run-failed-provider_unavailable = تعذّر الوصول إلى مزوّد النموذج، أو أنه يرفض طلبات هذا الخادم.
+run-failed-insufficient_credits = لم يبقَ رصيد في الحساب. يمكن للمشغّل منح المزيد.
+run-failed-budget_reached = استُنفدت إحدى ميزانيات الحساب. يمكن للمشغّل رفعها.
+run-failed-provider_unavailable = تعذّر الوصول إلى مزوّد النموذج، أو أنه يرفض طلبات هذا الخادم. حاول مجددًا بعد قليل.
 run-failed-provider_refused = يرفض مزوّد النموذج استدعاءات هذا الخادم. على مشغّله التصرف.
 run-failed-agent_unavailable = تعطّل برنامج الوكيل على هذا الخادم. حاول مجددًا بعد قليل.
 run-failed-refused = يرفض النموذج الإجابة عن هذا.
-run-failed-length = الإجابة أطول مما يجوز لرسالة النموذج.
-run-failed-context = المحادثة أطول مما يستطيع النموذج قراءته.
+run-failed-length = الإجابة أطول مما يجوز لرسالة النموذج. اطلبها على أجزاء.
+run-failed-context = المحادثة أطول مما يستطيع النموذج قراءته. ابدأ محادثة جديدة.
 run-failed-tool_server_unavailable = تعذّر الوصول إلى خادم أدوات يحتاجه الوكيل. حاول مجددًا بعد قليل.
 run-failed-database_unavailable = تعذّر الوصول إلى مساحة تخزين الخادم. حاول مجددًا بعد قليل.
 run-failed-invalid_request = رفض المزوّد هذا الطلب. ربما كان الطلب أو المحادثة أطول من اللازم.
 run-failed-not_found = لا يوجد مورد يحتاجه التشغيل.
-run-failed-internal = حدث خطأ داخلي في الخادم.
+run-failed-internal = حدث خطأ داخلي في الخادم. حاول مجددًا بعد قليل.
 
 ## Why a request failed
 

@@ -419,24 +419,24 @@ part-of-sites = このページは他のサイトの一部です。
 ## Why a run did not succeed
 
 run-failed = 実行は成功しませんでした。
-run-failed-timeout-max_turns = ステップの上限に達しました。
-run-failed-rate_limit-budget = 予算を使い切りました。
-run-failed-timeout = 制限時間を超えました。
+run-failed-timeout-max_turns = ステップの上限に達しました。続けるように頼んでください。
+run-failed-rate_limit-budget = 予算を使い切りました。一度に頼む量を減らしてください。
+run-failed-timeout = 制限時間を超えました。一度に頼む量を減らしてください。
 run-failed-aborted = 停止しました。
 run-failed-rate_limit = モデルの提供元が混雑しています。しばらくしてからもう一度お試しください。
-run-failed-insufficient_credits = アカウントのクレジットが残っていません。
-run-failed-budget_reached = アカウントの予算を使い切りました。
-run-failed-provider_unavailable = モデルの提供元に接続できないか、このサーバーの要求が拒否されています。
+run-failed-insufficient_credits = アカウントのクレジットが残っていません。運用者が付与できます。
+run-failed-budget_reached = アカウントの予算を使い切りました。運用者が引き上げられます。
+run-failed-provider_unavailable = モデルの提供元に接続できないか、このサーバーの要求が拒否されています。しばらくしてからもう一度お試しください。
 run-failed-provider_refused = モデルの提供元がこのサーバーの呼び出しを拒否しています。運用者の対応が必要です。
 run-failed-agent_unavailable = このサーバーでエージェントのプログラムが失敗しました。しばらくしてからもう一度お試しください。
 run-failed-refused = モデルはこれへの回答を拒否しました。
-run-failed-length = 回答がモデルのメッセージの上限より長くなりました。
-run-failed-context = 会話がモデルの読める長さを超えています。
+run-failed-length = 回答がモデルのメッセージの上限より長くなりました。分けて頼んでください。
+run-failed-context = 会話がモデルの読める長さを超えています。新しい会話を始めてください。
 run-failed-tool_server_unavailable = エージェントに必要なツールサーバーに接続できません。しばらくしてからもう一度お試しください。
 run-failed-database_unavailable = サーバーのストレージに接続できません。しばらくしてからもう一度お試しください。
 run-failed-invalid_request = 提供元がこの要求を拒否しました。要求または会話が長すぎる可能性があります。
 run-failed-not_found = 実行に必要なリソースが存在しません。
-run-failed-internal = サーバーで内部エラーが発生しました。
+run-failed-internal = サーバーで内部エラーが発生しました。しばらくしてからもう一度お試しください。
 
 ## Why a request failed
 
