@@ -165,8 +165,8 @@ def event_values(events: Sequence[StoredEvents]) -> dict[str, Any]:
 
 async def has_ended(reader: Reader, key: RunKey) -> bool:
     statement = select(runs.c.ended_at.is_not(None)).where(_is(key))
-    ended: bool = (await reader.execute(statement)).scalar_one()
-    return ended
+    # A replica that has taken over may not have the run.
+    return bool((await reader.execute(statement)).scalar_one_or_none())
 
 
 async def ended_runs(reader: Reader, keys: Sequence[RunKey]) -> list[RunKey]:
