@@ -119,6 +119,11 @@ export class Conversation {
   async catchUp() {
     if (this.turns.length === 0 || this.open.length > 0) return;
     const [last] = (await get(apiPath("/v1/runs", { stateKey: this.key, limit: 1 }))).items;
+    if (last?.contentsDeletedAt) {
+      // Perhaps with all of the conversation.
+      this.turns = [];
+      return this.load();
+    }
     const shown = this.turns.find(({ runId }) => runId === last?.runId);
     if (shown) return this._keepEnd(shown, last);
     // It may be on another branch, and is looked for once.

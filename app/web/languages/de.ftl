@@ -440,7 +440,7 @@ run-failed-length = Die Antwort ist länger, als eine Nachricht des Modells sein
 run-failed-context = Die Unterhaltung ist länger, als das Modell lesen kann. Beginnen Sie eine neue.
 run-failed-tool_server_unavailable = Ein Werkzeugserver, den der Agent braucht, ist nicht erreichbar. Versuchen Sie es gleich noch einmal.
 run-failed-database_unavailable = Der Speicher des Servers ist nicht erreichbar. Versuchen Sie es gleich noch einmal.
-run-failed-invalid_request = Der Anbieter hat diese Anfrage zurückgewiesen. Sie oder die Unterhaltung ist vielleicht zu lang.
+run-failed-invalid_request = Der Anbieter hat diese Anfrage zurückgewiesen. Sie oder die Unterhaltung ist vielleicht zu lang. Kürzen Sie die Nachricht, oder beginnen Sie eine neue Unterhaltung.
 run-failed-not_found = Etwas, das der Lauf braucht, gibt es nicht.
 run-failed-internal = Auf dem Server ist ein interner Fehler aufgetreten. Versuchen Sie es gleich noch einmal.
 

@@ -443,7 +443,7 @@ run-failed-length = The answer is longer than a message of the model may be. Ask
 run-failed-context = The conversation is longer than the model can read. Begin a new one.
 run-failed-tool_server_unavailable = A tool server that the agent needs cannot be reached. Try again in a moment.
 run-failed-database_unavailable = This server’s storage cannot be reached. Try again in a moment.
-run-failed-invalid_request = The provider rejected this request. It or the conversation may be too long.
+run-failed-invalid_request = The provider rejected this request. It or the conversation may be too long. Shorten the message, or begin a new conversation.
 run-failed-not_found = A resource that the run needs does not exist.
 run-failed-internal = An internal error occurred on the server. Try again in a moment.
 

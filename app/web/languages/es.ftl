@@ -446,7 +446,7 @@ run-failed-length = La respuesta es más larga de lo que puede ser un mensaje de
 run-failed-context = La conversación es más larga de lo que el modelo puede leer. Empiece una nueva.
 run-failed-tool_server_unavailable = No se puede acceder a un servidor de herramientas que el agente necesita. Inténtelo de nuevo en un momento.
 run-failed-database_unavailable = No se puede acceder al almacenamiento del servidor. Inténtelo de nuevo en un momento.
-run-failed-invalid_request = El proveedor rechazó esta solicitud. Puede que ella o la conversación sea demasiado larga.
+run-failed-invalid_request = El proveedor rechazó esta solicitud. Puede que ella o la conversación sea demasiado larga. Acorte el mensaje o empiece una conversación nueva.
 run-failed-not_found = No existe un recurso que la ejecución necesita.
 run-failed-internal = Se produjo un error interno en el servidor. Inténtelo de nuevo en un momento.
 

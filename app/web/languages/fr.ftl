@@ -446,7 +446,7 @@ run-failed-length = La réponse est plus longue que ne peut l’être un message
 run-failed-context = La conversation est plus longue que ce que le modèle peut lire. Commencez-en une nouvelle.
 run-failed-tool_server_unavailable = Un serveur d’outils dont l’agent a besoin est injoignable. Réessayez dans un instant.
 run-failed-database_unavailable = Le stockage du serveur est injoignable. Réessayez dans un instant.
-run-failed-invalid_request = Le fournisseur a rejeté cette requête. Elle ou la conversation est peut-être trop longue.
+run-failed-invalid_request = Le fournisseur a rejeté cette requête. Elle ou la conversation est peut-être trop longue. Raccourcissez le message, ou commencez une nouvelle conversation.
 run-failed-not_found = Une ressource dont l’exécution a besoin n’existe pas.
 run-failed-internal = Une erreur interne s’est produite sur le serveur. Réessayez dans un instant.
 

@@ -434,7 +434,7 @@ run-failed-length = 回答がモデルのメッセージの上限より長くな
 run-failed-context = 会話がモデルの読める長さを超えています。新しい会話を始めてください。
 run-failed-tool_server_unavailable = エージェントに必要なツールサーバーに接続できません。しばらくしてからもう一度お試しください。
 run-failed-database_unavailable = サーバーのストレージに接続できません。しばらくしてからもう一度お試しください。
-run-failed-invalid_request = 提供元がこの要求を拒否しました。要求または会話が長すぎる可能性があります。
+run-failed-invalid_request = 提供元がこの要求を拒否しました。要求または会話が長すぎる可能性があります。メッセージを短くするか、新しい会話を始めてください。
 run-failed-not_found = 実行に必要なリソースが存在しません。
 run-failed-internal = サーバーで内部エラーが発生しました。しばらくしてからもう一度お試しください。
 
