@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from alembic import op
 
 revision: str = "5c9e27a4b183"
-down_revision: str | None = "d8b1f6407e29"
+down_revision: str | None = "e5a0c1d97b34"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
