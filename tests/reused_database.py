@@ -34,6 +34,7 @@ EMPTY = """
         ASSERT revision = '{revision}', 'another revision';
         -- No trigger.
         SET LOCAL session_replication_role = replica;
+        SET LOCAL lock_timeout = '10s';
         FOR name IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace
             AND relkind = 'r' AND pg_relation_size(oid) > 0 AND relname <> 'alembic_version' LOOP
             -- Nothing gives back the space of rows.
