@@ -64,6 +64,8 @@ async def test_an_answer_is_shown_while_it_streams(site: Site) -> None:
         await expect(page.get_by_text(re.compile(r"^Cost \$0\.000"))).to_be_visible()
         await page.get_by_text("get current time").click()
         await expect(page.get_by_role("group", name="Result")).to_contain_text("+09:00")
+        # It keeps no files, and says nothing of them.
+        await expect(page.get_by_role("button", name="Files", exact=True)).to_have_count(0)
         await screenshot(page, "chat-answer")
         assert await accessibility_problems(page) == []
 

@@ -91,6 +91,7 @@ async def test_the_browsers_language_is_that_of_pages_for_people(site: Site, bro
         assert await accessibility_problems(page) == []
 
 
+@pytest.mark.long
 async def test_arabic_is_mirrored_and_nothing_leaves_the_screen(site: Site, browser: Browser) -> None:
     mail = {"to": "bob@example.org", "text": "مرحبًا"}
     key = await site.key()
@@ -119,6 +120,7 @@ async def test_arabic_is_mirrored_and_nothing_leaves_the_screen(site: Site, brow
                 await fits(page, size)
 
 
+@pytest.mark.long
 async def test_the_way_to_every_page_is_on_a_phone(site: Site) -> None:
     key = await site.key()
     site.model.script = in_turn(Reply([Text("Hello.")]))
