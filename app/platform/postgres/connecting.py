@@ -155,7 +155,8 @@ class _Dialect(asyncpg_dialect):
 
     def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:
         """See SQLAlchemy: whether to replace the connection."""
-        return is_ended(e.__cause__) or super().is_disconnect(e, connection, cursor)
+        is_closed: bool = super().is_disconnect(e, connection, cursor)  # type: ignore[no-untyped-call]
+        return is_closed or is_ended(e.__cause__)
 
     def _json(self) -> tuple[Any, Any]:
         return self._json_serializer, self._json_deserializer
