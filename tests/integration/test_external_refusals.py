@@ -109,7 +109,7 @@ class TestCredit:
     """A call is made only if the most that it may cost is there."""
 
     @pytest.mark.parametrize("limited", [external_calls.prepay, external_calls.limit])
-    async def test_no_limit_is_passed_with_many_sessions_at_once(
+    async def test_no_limit_is_passed_with_fifty_sessions_at_once(
         self, world_of: WorldOf, limited: Callable[[World, str], Awaitable[None]]
     ) -> None:
         def respond(request: ApiRequest) -> Reply:
@@ -118,18 +118,18 @@ class TestCredit:
 
         world = await world_of(respond)
         await limited(world, "0.5")
-        calls = [external_calls.call(world.http, f"s-{number}", max_tokens=10_000) for number in range(20)]
+        calls = [external_calls.call(world.http, f"s-{number}", max_tokens=10_000) for number in range(50)]
         answers = await asyncio.gather(*calls)
         status = 200
         while status != 402:
-            await external_calls.settled(world, sessions=21)
+            await external_calls.settled(world, sessions=51)
             status = (await external_calls.call(world.http, max_tokens=10_000)).status_code
         async with asyncio.timeout(PATIENCE_S):
             while len(receipts := await external_calls.all_receipts(world)) < len(world.simulator.sent):
                 await asyncio.sleep(0.02)
         (cost,) = {Decimal(receipt["costUsd"]) for receipt in receipts}
 
-        # 503: the machine is too busy to check the credit of so many at once.
+        # 503: the machine is too busy to check the credit of fifty at once.
         assert {answer.status_code for answer in answers} <= {200, 402, 503}
         assert bill(receipts) == wire(world.simulator.sent)
         assert len(receipts) == Decimal("0.5") // (cost + Decimal("0.001"))
