@@ -323,13 +323,13 @@ class RunWorker:
         """
         run, attempt, evidence = finished.run, finished.attempt, finished.evidence
         is_debited, skills = not self.receipts.receipts_of(run), finished.plan.skills
-        is_one_statement = may_share and is_debited and attempt == port.FIRST_ATTEMPT
-        async with self.database.write() if is_one_statement else self.database.transaction() as tx:
+        may_share = may_share and is_debited and attempt == port.FIRST_ATTEMPT
+        async with self.database.write() if may_share else self.database.transaction() as tx:
             rows = await self._rows(tx, finished, entries)
             values = finish_values(attempt, finished.final, finished.report, skills=skills, events=rows)
-            new = evidence.unstored
-            given = {"evidence": new, "is_debited": is_debited, "may_share": is_one_statement}
-            ended_at = await self.queue.end(tx, run, values, **given)
+            ended_at = await self.queue.end(
+                *(tx, run, values), evidence=evidence.unstored, is_debited=is_debited, may_share=may_share
+            )
             if ended_at is None:
                 await evidence.store(tx)
             # If another process ended the run, calls of this one may have reserved credit since.

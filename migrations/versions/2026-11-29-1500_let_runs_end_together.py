@@ -16,8 +16,8 @@ CREATE FUNCTION waits_for_an_end(account uuid) RETURNS bool LANGUAGE sql AS $$
                     AND (held_for IN ('limit', 'turn') OR held_for = 'start_time' AND start_after <= now()))
 $$
 """
-# What is accepted meanwhile waits for the lock, and then finds the run ended. What was accepted just before,
-# and waits for an end, is released by a transaction that shares the lock with no other.
+# What is accepted meanwhile waits for the lock, and then finds the run ended. If one that was accepted just
+# before waits for an end, the caller repeats it with the lock for itself.
 _RELEASE_TOGETHER = """
 CREATE FUNCTION release_together(
     account uuid, conversation text, process uuid, per_account int, per_key int, offered_for interval

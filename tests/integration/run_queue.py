@@ -110,8 +110,7 @@ class Queue:
         record = await find_run(tx, run)
         assert record is not None
         values = finish_values(record.attempt, a_final(run_id), None, skills=(), events=())
-        given = {"evidence": (), "is_debited": True, "may_share": may_share}
-        assert await self.queue.end(tx, run, values, **given)
+        assert await self.queue.end(*(tx, run, values), evidence=(), is_debited=True, may_share=may_share)
 
     async def held(self) -> dict[str, str | None]:
         """What each queued run waits for."""

@@ -45,7 +45,7 @@ async def test_a_run_that_begins_to_wait_while_others_end_is_released(
     for name in ("a", "b"):
         await worker.post(key, name, at_once=True)
 
-    ending = list[asyncio.Task[None]]()
+    ending = list[asyncio.Task[object]]()
     async with database.transaction() as tx:
         await worker.queue.insert(tx, worker.new(key, "waits"))
         for name in ends:
