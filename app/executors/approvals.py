@@ -253,7 +253,7 @@ PERMISSIONS: Final = CallKind(
 
 async def _check_args(tool: ApprovableTool, decision: Decision) -> None:
     if decision.args is not None:
-        await require_arguments(tool.arguments, decision.args)
+        await require_arguments(tool.arguments, decision.args, tool_id=tool.id)
 
 
 async def matching_rule(rules: CallRules, tool: ApprovableTool, args: object) -> ToolRule | None:
@@ -269,7 +269,7 @@ async def matching_rule(rules: CallRules, tool: ApprovableTool, args: object) ->
 
 
 async def require_arguments(
-    accept: Callable[[Mapping[str, Any]], Awaitable[object]], args: Mapping[str, Any]
+    accept: Callable[[Mapping[str, Any]], Awaitable[object]], args: Mapping[str, Any], *, tool_id: str
 ) -> None:
     """Raise `Invalid`, naming fields, for arguments that the tool does not accept."""
     try:
@@ -285,5 +285,5 @@ async def require_arguments(
         raise Invalid(message, errors=faults) from error
     except Exception as error:
         # A mistake of the tool's author, in a validator of its input model.
-        log.exception("approval.check_failed")
+        log.exception("approval.check_failed", tool_id=tool_id)
         raise Invalid.field("args", "could not be checked: the tool failed to validate them") from error

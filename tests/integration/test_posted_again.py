@@ -288,3 +288,15 @@ async def test_a_key_that_cannot_be_is_named(tenant: httpx.AsyncClient) -> None:
 
     assert (answer.status_code, answer.json()["error"]["param"]) == (422, "Idempotency-Key")
     assert json.loads((await tenant.get("/v1/runs")).text)["items"] == []
+
+
+@pytest.mark.parametrize("agent", ["", "..", "claude_agents:none"])
+@pytest.mark.parametrize("events", [[], [event("Hi")]])
+async def test_a_session_of_no_agent_is_not_found(
+    tenant: httpx.AsyncClient, agent: str, events: list[Any]
+) -> None:
+    body = {"agent": agent, "environment_id": "env_default", "initial_events": events}
+
+    refused = await tenant.post(MANAGED, json=body)
+
+    assert (refused.status_code, refused.json()["error"]["type"]) == (404, "not_found_error")

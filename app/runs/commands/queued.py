@@ -104,7 +104,7 @@ class QueuedRuns:
         if call is not None and call.resolved_by is None and ARGS_SCHEMA in call.request:
             document = SchemaDocument.of(modern_schema(call.request[ARGS_SCHEMA]))
             accept = partial(check_arguments, self.schemas, document, owner=str(run.account_id))
-            await require_arguments(accept, command.args)
+            await require_arguments(accept, command.args, tool_id=call.request["toolName"])
 
     async def _answer(self, run: RunKey, command: AnswerCommand) -> None:
         """Answer a call; the same answer twice counts once. The run is queued if no other call waits."""

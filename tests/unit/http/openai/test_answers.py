@@ -222,7 +222,7 @@ def test_an_answer_ends_before_the_results_of_its_calls_also_later() -> None:
     ],
 )
 def test_an_answer_ends_before_a_decision_of_a_person(answer: PermissionResolved) -> None:
-    events = [STARTED, text("one"), CALL, REQUEST, answer, text("two", "n"), DONE]
+    events: list[ClientEvent] = [STARTED, text("one"), CALL, REQUEST, answer, text("two", "n"), DONE]
 
     found = content(streamed(*events))
 
