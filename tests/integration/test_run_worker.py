@@ -30,6 +30,7 @@ from tests.integration.run_process import (
     record_of,
 )
 from tests.integration.statements import execute
+from tests.patience import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,10 @@ async def test_a_run_that_a_replica_which_took_over_lacks_is_left(database: Data
         await execute(database, "SET LOCAL session_replication_role = replica", "DELETE FROM runs")
 
     with capture_logs() as logs:
-        async with a_process(database, tmp_path, executor=Executing(lose)) as process:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            a_process(database, tmp_path, executor=Executing(lose)) as process,
+        ):
             process.supervisor.start(a_plan(run=run), REQUEST)
 
     events = [each["event"] for each in logs]
