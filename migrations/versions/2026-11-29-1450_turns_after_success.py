@@ -1,13 +1,9 @@
 """turns after success: what a run asked that has not succeeded may be missing in the transcript."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "e5a0c1d97b34"
 down_revision: str | None = "d8b1f6407e29"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # In place of `beginning_of_turn`, which told whether the run before had called a model.

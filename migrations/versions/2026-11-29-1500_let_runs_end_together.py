@@ -1,13 +1,9 @@
 """let runs end together: ends of an account's runs for which no run waits do not wait for each other."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "5c9e27a4b183"
 down_revision: str | None = "e5a0c1d97b34"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 _WAITS_FOR_AN_END = """
