@@ -26,4 +26,5 @@ $$
 
 def upgrade() -> None:
     """Apply while older servers may still run: they use the function before."""
+    op.execute("SET LOCAL lock_timeout = '5s'")
     op.execute(_TURN_BEGINS_WITH)
