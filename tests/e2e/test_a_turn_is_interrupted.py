@@ -126,7 +126,9 @@ async def test_an_interrupted_turn_makes_way_for_the_message_that_waits(world_of
         ("interrupt", "acknowledged"),
         ("interrupt", "stopped"),
     ]
-    assert (await sending).json()["position"] is not None
+    (delivered,) = (event.id for event in events if event.type == "user_message")
+    # It waits for two seconds, which a busy machine may take.
+    assert (await sending).json()["position"] in {delivered, None}
     assert (await world.ended(run_id))["final"]["content"] == "Gladly."
     assert text_of(world.simulator.requests[-1].messages[-1]["content"]).endswith("something else")
     assert events[-1].data["finishReason"] == "stop"
