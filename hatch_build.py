@@ -15,6 +15,8 @@ from app.http.api.pages.joined import without_comments
 
 # For texts smaller than xz by a fifteenth.
 _TEXTS = "texts.tar.bz2"
+_KINDS = (".md", ".LICENSE", ".yaml", ".example", ".ftl", ".css", ".js")
+"""In this order: texts beside those that are like them take less, and it compresses 900 kB at a time."""
 _ALSO = (".env.example", "app/http/openapi/examples.yaml")
 """With the documents; `app/platform/serialization/shipped.py` reads them."""
 _OF_LIBRARIES = ("app/web/vendor/*.LICENSE", "app/web/vendor/README.md")
@@ -41,8 +43,7 @@ class CompressedFiles(BuildHookInterface):
         licences = [path for pattern in _OF_LIBRARIES for path in root.glob(pattern)]
         files = [*pages, *web, *licences, *(root / each for each in _ALSO)]
         with tarfile.open(archive, "w:bz2") as texts:
-            # Texts beside those that are like them take less.
-            for path in sorted(files, key=lambda path: (path.suffix != ".md", path.suffix, path)):
+            for path in sorted(files, key=lambda path: (_KINDS.index(path.suffix), path)):
                 member = tarfile.TarInfo(path.relative_to(root).as_posix())
                 content = self._content(path)
                 member.size = len(content)

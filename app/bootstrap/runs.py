@@ -91,7 +91,8 @@ async def open_runs(
     settings, database, log_ = infra.settings, infra.database, infra.log
     execution = _open_execution(infra, executor)
     queued = QueuedRuns(
-        database, execution.closer, infra.planner.graphs, infra.storage, message_limits(settings)
+        *(database, execution.closer, infra.planner.graphs, infra.storage, message_limits(settings)),
+        schemas=infra.schemas.checker,
     )
     commands = _open_commands(infra, stack, execution.supervisor, queued)
     dispatcher = await open_dispatcher(

@@ -81,6 +81,8 @@ def _explanation(error: Exception) -> str | None:
     match error:
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG):
             return f"What is printed or stored has no space: {error.strerror}."
+        case OSError(filename=str() | Path() as path):
+            return f"{path} cannot be used: {error.strerror}; correct its owner, its permissions or the path."
         case OperatorError() | StatementFailed():
             return str(error)
         case DatabaseUnavailable(reason=reason) if reason:

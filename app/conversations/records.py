@@ -155,6 +155,6 @@ class StoredEntry(NamedTuple):
 class TurnBeginning(NamedTuple):
     """What a turn begins with."""
 
-    has_called: bool
-    """Whether the run before it on its branch has called a model."""
+    follows_success: bool
+    """Whether the run before it on its branch has succeeded."""
     transcript: TranscriptState

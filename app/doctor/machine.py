@@ -77,12 +77,15 @@ async def check_journal(settings: Settings) -> Check:
     try:
         journal.acknowledge(())
         await journal.sync()
+        journal.recover()
         problem, damaged = journal.problem, journal.damaged_files
     finally:
         journal.close()
     if problem is not None:
         return Check("journal", "error", f"receipts cannot be stored safely: {problem}")
     if damaged:
-        detail = f"{damaged} damaged files are kept in RUNTALLY_DATA_DIR/journal/damaged"
+        detail = (
+            f"{damaged} files of RUNTALLY_DATA_DIR/journal are damaged (in its folder damaged) or unreadable"
+        )
         return Check("journal", "warning", detail)
     return Check("journal", "ok", "a record survives a power failure")

@@ -1,6 +1,7 @@
 """Approvals: tool calls of a run that wait for a person, until a decision or their time is up."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -13,7 +14,7 @@ from app.conversations.grants.service import RunGrants
 from app.errors import AppError, FieldError, Invalid
 from app.events import PermissionRequest, PermissionResolved, ResolvedBy
 from app.executors.evidence import AddEvidence, CallDecision, keep_none
-from app.executors.waiting.calls import CallKind, Publish, Resolution, WaitingCalls
+from app.executors.waiting.calls import NO_DETAILS, CallKind, Publish, Resolution, WaitingCalls
 from app.executors.waiting.port import Waits
 from app.executors.waiting.records import GRANTED, Decision, PermissionDecided, PermissionNotFound
 from app.graphs.rules.evaluation import CallRules
@@ -37,6 +38,11 @@ _FORBIDDEN = "A rule of this graph denies this call."
 
 _NOT_GRANTABLE = "must be allow or deny: calls of this tool are allowed one by one"
 
+ARGS_SCHEMA: Final = "argsSchema"
+"""Of a stored request: what changed arguments are checked against where its run is in no process."""
+_LONGEST_SCHEMA: Final = 16_384
+"""With a longer one, they are checked when the run goes on."""
+
 _NO_RULE: Final = ToolRule(tool="*", do="allow")
 
 
@@ -56,6 +62,11 @@ class ApprovableTool(Protocol):
     @property
     def read_only(self) -> bool:
         """Whether it changes nothing."""
+        ...
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON schema of the arguments."""
         ...
 
     async def arguments(self, raw: object) -> object:
@@ -160,7 +171,7 @@ class Approvals:
         *,
         grantable: bool = False,
     ) -> tuple[ResolvedBy, Decision]:
-        request_id = str(new_uuid())
+        request_id, schema = str(new_uuid()), tool.input_schema
         grantable = grantable and self._grants is not None and not is_client_tool(tool.id)
 
         def request(expires_at: str) -> PermissionRequest:
@@ -182,6 +193,7 @@ class Approvals:
                 request,
                 check=partial(_check_args, tool),
                 tool_call_id=context.tool_call_id,
+                details={ARGS_SCHEMA: schema} if len(json.dumps(schema)) <= _LONGEST_SCHEMA else NO_DETAILS,
             )
         except AppError as error:
             raise ToolCallDenied(_UNAVAILABLE) from error
@@ -241,7 +253,7 @@ PERMISSIONS: Final = CallKind(
 
 async def _check_args(tool: ApprovableTool, decision: Decision) -> None:
     if decision.args is not None:
-        await require_arguments(tool, decision.args)
+        await require_arguments(tool.arguments, decision.args, tool_id=tool.id)
 
 
 async def matching_rule(rules: CallRules, tool: ApprovableTool, args: object) -> ToolRule | None:
@@ -256,10 +268,12 @@ async def matching_rule(rules: CallRules, tool: ApprovableTool, args: object) ->
     return await rules.decide(covering, args)
 
 
-async def require_arguments(tool: ApprovableTool, args: Mapping[str, Any]) -> None:
+async def require_arguments(
+    accept: Callable[[Mapping[str, Any]], Awaitable[object]], args: Mapping[str, Any], *, tool_id: str
+) -> None:
     """Raise `Invalid`, naming fields, for arguments that the tool does not accept."""
     try:
-        await tool.arguments(args)
+        await accept(args)
     except ArgumentsRefused as error:
         raise Invalid.field(f"args.{error.where}" if error.where else "args", error.reason) from error
     except ValidationError as error:
@@ -271,5 +285,5 @@ async def require_arguments(tool: ApprovableTool, args: Mapping[str, Any]) -> No
         raise Invalid(message, errors=faults) from error
     except Exception as error:
         # A mistake of the tool's author, in a validator of its input model.
-        log.exception("approval.check_failed", tool_id=tool.id)
+        log.exception("approval.check_failed", tool_id=tool_id)
         raise Invalid.field("args", "could not be checked: the tool failed to validate them") from error

@@ -99,6 +99,8 @@ class Channel:
     rejection: Rejection | None = None
     """The last request that the provider called invalid."""
     ended: bool = False
+    is_used: bool = False
+    """Whether a call was admitted."""
     log_fields: Fields = field(default_factory=fields_of_context)
     """What log lines about its calls name: what those of the run name that opens it."""
     prompts: PromptHistory = field(default_factory=PromptHistory)
@@ -166,6 +168,7 @@ class Channel:
                 if refusal == "account_budget":
                     await self.hooks.report_refusal()
                 raise self._refuse(refusal)
+            self.is_used = True
             yield call
         finally:
             self._calls.remove(call)

@@ -1,12 +1,14 @@
 """Dependencies of routes: caller, services, path and header parameters. None holds a database session.
 
 All are coroutines: FastAPI calls any other function in a thread, which takes longer than most of a request.
+What needs nothing but the request is called by what needs it, because FastAPI takes longer to solve a
+dependency than most of these do.
 """
 
 import re
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, cast
 
 from fastapi import Depends, Header, Path, Query, Request
 
@@ -86,13 +88,13 @@ async def _chosen_account(
 OfAccount: TypeAlias = Annotated[AccountId, Depends(_chosen_account)]
 
 
-async def open_export_reader(request: Request, services: ServicesDep) -> OpenReader:
+async def open_export_reader(request: Request) -> OpenReader:
     """Opens reader scopes: count the reader, and end the response when its credential is revoked."""
-    readers = request_limits(request).readers
+    readers, credentials = request_limits(request).readers, (await services(request)).credentials
 
     @contextmanager
     def reader_scope(caller: Principal, source: Hashable) -> Iterator[None]:
-        with readers.slot(caller.rated_as, source), services.credentials.while_valid(caller):
+        with readers.slot(caller.rated_as, source), credentials.while_valid(caller):
             yield
 
     return reader_scope
@@ -101,10 +103,10 @@ async def open_export_reader(request: Request, services: ServicesDep) -> OpenRea
 OpenExportReader: TypeAlias = Annotated[OpenReader, Depends(open_export_reader)]
 
 
-async def open_stream_reader(request: Request, opened: OpenExportReader) -> OpenReader:
+async def open_stream_reader(request: Request) -> OpenReader:
     """The same for what ends when the server stops; raises `TooManyReaders` before a run is started."""
     request_limits(request).readers.check((await request_principal(request)).rated_as)
-    streams: OpenStreams = request.app.state.open_streams
+    opened, streams = await open_export_reader(request), cast("OpenStreams", request.app.state.open_streams)
 
     @contextmanager
     def reader_scope(caller: Principal, source: Hashable) -> Iterator[OpenStream]:
@@ -117,11 +119,10 @@ async def open_stream_reader(request: Request, opened: OpenExportReader) -> Open
 OpenStreamReader: TypeAlias = Annotated[OpenReader, Depends(open_stream_reader)]
 
 
-async def run_streams(
-    request: Request, services: ServicesDep, heartbeat_s: HeartbeatS, open_reader: OpenStreamReader
-) -> RunStreams:
+async def run_streams(request: Request) -> RunStreams:
     """Responds with a run; raises `TooManyReaders` before one is started."""
-    return RunStreams(request, services, heartbeat_s, open_reader)
+    opened = await open_stream_reader(request)
+    return RunStreams(request, await services(request), await heartbeat_s(request), opened)
 
 
 RunStreamsDep: TypeAlias = Annotated[RunStreams, Depends(run_streams)]
@@ -177,9 +178,9 @@ async def base_url(request: Request) -> str:
 BaseUrl: TypeAlias = Annotated[str, Depends(base_url)]
 
 
-async def approvals_page(base_url: BaseUrl) -> str:
+async def approvals_page(request: Request) -> str:
     """The URL of the page where a person answers what waits."""
-    return f"{base_url}/approvals"
+    return f"{await base_url(request)}/approvals"
 
 
 ApprovalsPage: TypeAlias = Annotated[str, Depends(approvals_page)]
@@ -193,11 +194,11 @@ async def request_id(request: Request) -> str:
 RequestId: TypeAlias = Annotated[str, Depends(request_id)]
 
 
-async def actor(request: Request, request_id: RequestId) -> Actor:
+async def actor(request: Request) -> Actor:
     """The caller, as the audit log names it."""
     caller = await request_principal(request)
     address = request.client.host if request.client else None
-    return Actor("http", caller.api_key_id, caller.account_id, address, request_id)
+    return Actor("http", caller.api_key_id, caller.account_id, address, await request_id(request))
 
 
 ActorDep: TypeAlias = Annotated[Actor, Depends(actor)]
@@ -207,9 +208,6 @@ async def caller_trace(request: Request) -> CallerTrace | None:
     """The span that the request's `traceparent` names; None without a valid one."""
     headers = request.headers
     return CallerTrace.read(headers.getlist("traceparent"), headers.getlist("tracestate"))
-
-
-TraceOfCaller: TypeAlias = Annotated[CallerTrace | None, Depends(caller_trace)]
 
 
 async def idempotency_key(
@@ -234,27 +232,29 @@ async def idempotency_key(
 IdempotencyKey: TypeAlias = Annotated[str | None, Depends(idempotency_key)]
 
 
-async def posting(request_id: RequestId, trace: TraceOfCaller) -> Posting:
+async def posting(request: Request) -> Posting:
     """What is known of a request that posts a run, besides its body."""
-    return Posting(request_id=request_id, caller_trace=trace)
+    return Posting(request_id=await request_id(request), caller_trace=await caller_trace(request))
 
 
 PostingDep: TypeAlias = Annotated[Posting, Depends(posting)]
 
 
-async def keyed_posting(posting: PostingDep, key: IdempotencyKey) -> Posting:
+async def keyed_posting(request: Request, key: IdempotencyKey) -> Posting:
     """The same where requests may have an `Idempotency-Key`."""
-    return Posting(**posting, idempotency_key=key)
+    return Posting(**await posting(request), idempotency_key=key)
 
 
 KeyedPosting: TypeAlias = Annotated[Posting, Depends(keyed_posting)]
 
 
 async def fingerprinted_posting(
-    posting: KeyedPosting, fingerprint: Annotated[bytes | None, Depends(request_fingerprint)]
+    request: Request,
+    key: IdempotencyKey,
+    fingerprint: Annotated[bytes | None, Depends(request_fingerprint)],
 ) -> Posting:
     """The same where requests are equal if their bodies are: conversations are found, or made, for them."""
-    return Posting(**posting, fingerprint=fingerprint)
+    return Posting(**await keyed_posting(request, key), fingerprint=fingerprint)
 
 
 FingerprintedPosting: TypeAlias = Annotated[Posting, Depends(fingerprinted_posting)]

@@ -123,7 +123,7 @@ class StatementFailed(Exception):
 
 
 _RAISED_BY = {"RT001": AttemptOver, "RT002": NothingStored}
-"""The SQLSTATEs of the functions `require_attempt` and `reserve_at_once`."""
+"""The SQLSTATEs of `require_attempt`; of `reserve_at_once` and `release_together`."""
 
 
 class Database:

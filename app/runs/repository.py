@@ -164,9 +164,9 @@ def event_values(events: Sequence[StoredEvents]) -> dict[str, Any]:
 
 
 async def has_ended(reader: Reader, key: RunKey) -> bool:
+    """Whether it has; False where it does not exist any more: a replica without it may have taken over."""
     statement = select(runs.c.ended_at.is_not(None)).where(_is(key))
-    ended: bool = (await reader.execute(statement)).scalar_one()
-    return ended
+    return bool((await reader.execute(statement)).scalar_one_or_none())
 
 
 async def ended_runs(reader: Reader, keys: Sequence[RunKey]) -> list[RunKey]:

@@ -23,7 +23,7 @@ from app.graphs.spec import GraphSpec
 from app.ids import RunKey
 from app.platform.clock.event_times import milliseconds
 from app.platform.clock.lease import Lease
-from app.platform.db import AttemptOver, Database, DatabaseUnavailable, Transaction
+from app.platform.db import AttemptOver, Database, DatabaseUnavailable, NothingStored, Transaction
 from app.platform.metrics.runs import RunMetrics
 from app.platform.objects.storage import ContentLost, ContentsUnavailable
 from app.platform.telemetry.run_trace import RunTrace
@@ -288,7 +288,11 @@ class RunWorker:
             goes_on = finished.repeats or finished.parked is not None
             if goes_on and (stored := await self._leave(finished, entries)) is not None:
                 return stored
-            ended_at = await self._end(finished, entries)
+            try:
+                ended_at = await self._end(finished, entries, may_share=True)
+            except NothingStored:
+                # Another run waits for this end since a moment ago.
+                ended_at = await self._end(finished, entries, may_share=False)
         except Exception as error:  # noqa: BLE001 - the next attempt may succeed
             _log_failure(finished, error)
             return _NotStored.LATER
@@ -310,16 +314,22 @@ class RunWorker:
             is_repeated = await requeue_run(tx, finished.run, attempt=finished.attempt)
             return _NotStored.REPEATED if is_repeated else None
 
-    async def _end(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> datetime | None:
-        """Store the end of a run; returns when it has ended, None if it is at another attempt."""
+    async def _end(
+        self, finished: _FinishedRun, entries: Sequence[LogEntry], *, may_share: bool
+    ) -> datetime | None:
+        """Store the end of a run; returns when it has ended, None if it is at another attempt.
+
+        `may_share`: see `end_run`.
+        """
         run, attempt, evidence = finished.run, finished.attempt, finished.evidence
         is_debited, skills = not self.receipts.receipts_of(run), finished.plan.skills
-        is_one_statement = is_debited and attempt == port.FIRST_ATTEMPT
-        async with self.database.write() if is_one_statement else self.database.transaction() as tx:
+        may_share = may_share and is_debited and attempt == port.FIRST_ATTEMPT
+        async with self.database.write() if may_share else self.database.transaction() as tx:
             rows = await self._rows(tx, finished, entries)
             values = finish_values(attempt, finished.final, finished.report, skills=skills, events=rows)
-            new = evidence.unstored
-            ended_at = await self.queue.end(tx, run, values, evidence=new, is_debited=is_debited)
+            ended_at = await self.queue.end(
+                *(tx, run, values), evidence=evidence.unstored, is_debited=is_debited, may_share=may_share
+            )
             if ended_at is None:
                 await evidence.store(tx)
             # If another process ended the run, calls of this one may have reserved credit since.

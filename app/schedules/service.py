@@ -27,7 +27,7 @@ class ScheduleNotFound(NotFound):
 
 
 class ScheduleIdTaken(Conflict):
-    """There already is a schedule with this id, created by a different request."""
+    """There already is a schedule with this id or Idempotency-Key, created by a different request."""
 
     code = "schedule_id_taken"
 
@@ -59,6 +59,8 @@ class ScheduleOrder:
     request: GraphRunRequest
     paused: bool
     deployment: records.Deployment | None = None
+    fingerprint: bytes | None = None
+    """Equal for requests that create the same one; None: that of what is ordered."""
 
 
 ChangeTerms = Callable[[records.ScheduleTerms], records.ScheduleTerms]
@@ -88,7 +90,9 @@ class ScheduleService:
         Raises `ScheduleIdTaken`, `ScopeMissing` if that would show what other keys created,
         `TooManySchedules`, `StorageFull`, `GraphNotFound`, and `Invalid` naming the field.
         """
-        creation_hash = await self.requests.fingerprint(order.terms, order.request, paused=order.paused)
+        creation_hash = order.fingerprint or await self.requests.fingerprint(
+            order.terms, order.request, paused=order.paused
+        )
         schedule_id = order.schedule_id or str(new_uuid())
         if order.schedule_id is not None:
             existing = await self._find(caller, schedule_id)

@@ -1,15 +1,11 @@
 """create runs."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision: str = "2f6b9c47d512"
 down_revision: str | None = "8d1c5a3e0b71"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _STATUSES = "status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')"
 

@@ -1,14 +1,10 @@
 """create charge receipts."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "c40e7d8a19f3"
 down_revision: str | None = "2f6b9c47d512"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _REFUSE = """
 CREATE FUNCTION charge_receipts_are_final() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -1,14 +1,10 @@
 """price receipts by version: which price list, web searches, messages without a price; meters of runs."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "7b1f0c52ae64"
 down_revision: str | None = "c40e7d8a19f3"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _BASES = "basis IN ('final', 'partial', 'recovered', 'unpriced', 'adjustment')"
 

@@ -1,14 +1,10 @@
 """create credit ledger."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e19d35c7f208"
 down_revision: str | None = "7b1f0c52ae64"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _LEDGER_IS_FINAL = """
 CREATE FUNCTION credit_ledger_is_final() RETURNS trigger LANGUAGE plpgsql AS $$

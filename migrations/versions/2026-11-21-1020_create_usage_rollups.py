@@ -1,14 +1,10 @@
 """create usage rollups."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "a5c8e0417d93"
 down_revision: str | None = "e19d35c7f208"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _SUM = """
     SELECT account_id, date_bin('15 minutes', created_at, 'epoch'), model, graph_id, api_key_id,

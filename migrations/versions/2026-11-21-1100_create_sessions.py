@@ -1,14 +1,10 @@
 """create sessions and run commands."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "b7d2f4a90c15"
 down_revision: str | None = "a5c8e0417d93"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:

@@ -1,15 +1,11 @@
 """create webhooks."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision: str = "d2f47b90c15e"
 down_revision: str | None = "b7d2f4a90c15"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _EVENTS = (
     "events <@ ARRAY['run.completed', 'run.failed', 'receipt.created', 'budget.threshold'] "

@@ -1,14 +1,10 @@
 """create workspaces."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "f08a63d1b7c4"
 down_revision: str | None = "d2f47b90c15e"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:

@@ -1,14 +1,10 @@
 """create browser sessions."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "a41c7e20d93b"
 down_revision: str | None = "f08a63d1b7c4"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:

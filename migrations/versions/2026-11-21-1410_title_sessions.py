@@ -1,14 +1,10 @@
 """title sessions."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "c58e1f06b2d7"
 down_revision: str | None = "a41c7e20d93b"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:

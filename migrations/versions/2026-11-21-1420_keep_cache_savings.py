@@ -1,14 +1,10 @@
 """store cache savings with receipts and rollups; indexes for queries of dashboards."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "3d9a70b4e1c8"
 down_revision: str | None = "c58e1f06b2d7"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _SUMS = (
     "receipts",

@@ -1,14 +1,10 @@
 """make requests of runs deletable, and keep their questions."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "c41d7f0e92ab"
 down_revision: str | None = "3d9a70b4e1c8"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _QUESTIONS = """
     UPDATE runs SET question = left(

@@ -1,14 +1,10 @@
 """count storage."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "7be2904ad1f6"
 down_revision: str | None = "c41d7f0e92ab"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _SIZES = {
     "runs": "coalesce(octet_length(request::text), 0) + coalesce(octet_length(final::text), 0)",

@@ -1,14 +1,10 @@
 """receipts are unique per account, and may have a note."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "b2f4d81c6e07"
 down_revision: str | None = "7be2904ad1f6"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:

@@ -1,13 +1,9 @@
 """grant runs:approve to keys that could decide about tool calls with runs:write."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "8b41d6e90c27"
 down_revision: str | None = "b2f4d81c6e07"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:

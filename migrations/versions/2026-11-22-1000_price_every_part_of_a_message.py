@@ -1,15 +1,11 @@
 """keep the provider's usage object, the lines of the price, and the time of use; sum credits by month."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision: str = "5e0c94b7d163"
 down_revision: str | None = "8b41d6e90c27"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _TEXTS = (
     "requested_model",

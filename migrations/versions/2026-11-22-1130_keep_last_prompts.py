@@ -1,15 +1,11 @@
 """keep the last prompt of a conversation."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision: str = "a3c71f5d08e2"
 down_revision: str | None = "5e0c94b7d163"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:

@@ -1,14 +1,10 @@
 """compare the costs of runs; those whose meters disagree on the cost are alarms, too."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "3d7a60f1b9c4"
 down_revision: str | None = "a3c71f5d08e2"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _DRIFTED = "(meters ->> 'drift')::int > 0 OR (cost_comparison ->> 'drift_usd')::numeric <> 0"
 

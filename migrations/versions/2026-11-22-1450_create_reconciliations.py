@@ -1,15 +1,11 @@
 """create reconciliations: receipts compared with the provider's own reports."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision: str = "c41b7f02a9d5"
 down_revision: str | None = "3d7a60f1b9c4"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _TIME = sa.DateTime(timezone=True)
 _USD = sa.Numeric(24, 10)

@@ -1,14 +1,10 @@
 """chain the ledger and its receipts by hash; signed roots of all chains."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "91d7c2e64fb0"
 down_revision: str | None = "c41b7f02a9d5"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _CONTENT = """
     '{"entry":' || row_to_json(entry)::text || ',"receipt":'

@@ -1,13 +1,9 @@
 """store links uncompressed: compressing them took a tenth of the time of writing a receipt."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "3f5a0b9d71c4"
 down_revision: str | None = "91d7c2e64fb0"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _WHOLE_ROW = 8160
 """Bytes; nearly always more than a link has. The largest that PostgreSQL accepts."""

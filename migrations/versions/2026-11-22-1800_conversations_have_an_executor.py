@@ -1,14 +1,10 @@
 """conversations have an executor."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "5e0c83b1d7a4"
 down_revision: str | None = "3f5a0b9d71c4"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:

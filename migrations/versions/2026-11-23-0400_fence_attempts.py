@@ -1,14 +1,10 @@
 """fence attempts: what another process took over is neither written nor charged any more."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "8c41f7a2d905"
 down_revision: str | None = "5e0c83b1d7a4"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _REQUIRE_ATTEMPT = """
 -- The lock of the run's row: it cannot be taken over before the transaction ends.

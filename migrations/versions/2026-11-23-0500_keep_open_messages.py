@@ -1,14 +1,10 @@
 """keep open messages."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "8d41c7f20b9e"
 down_revision: str | None = "8c41f7a2d905"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:

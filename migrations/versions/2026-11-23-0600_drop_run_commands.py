@@ -1,13 +1,9 @@
 """drop run_commands: commands go to the process that executes the run."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "2b7f60d9c3a1"
 down_revision: str | None = "8d41c7f20b9e"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:

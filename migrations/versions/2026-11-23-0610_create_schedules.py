@@ -1,14 +1,10 @@
 """create schedules."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "3f7a91c0d24e"
 down_revision: str | None = "2b7f60d9c3a1"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _MOMENT = sa.DateTime(timezone=True)
 

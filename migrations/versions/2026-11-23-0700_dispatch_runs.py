@@ -1,6 +1,5 @@
 """dispatch runs: the rows of runs are the queue, and processes send one heartbeat for all their runs."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -8,8 +7,6 @@ from alembic import op
 
 revision: str = "c3a97d52e816"
 down_revision: str | None = "3f7a91c0d24e"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _COLUMNS: tuple[sa.Column[Any], ...] = (
     sa.Column("held_for", sa.Text(), comment="What a queued run waits for; null: for a worker"),

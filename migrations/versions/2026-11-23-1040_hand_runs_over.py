@@ -1,14 +1,10 @@
 """hand runs over: processes have roles, and one that stops gives its runs to the others."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "6b1d84f0a7c3"
 down_revision: str | None = "c3a97d52e816"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _LIVE_PLACES = """
 CREATE OR REPLACE FUNCTION live_places() RETURNS int LANGUAGE sql STABLE AS $$

@@ -1,14 +1,10 @@
 """delete the events of runs before their other contents."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "5e0b94c7d2f3"
 down_revision: str | None = "6b1d84f0a7c3"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:

@@ -1,14 +1,10 @@
 """submit runs: when a ready run was submitted to a dispatcher outside the database."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "8d41e6b7f230"
 down_revision: str | None = "5e0b94c7d2f3"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:

@@ -1,14 +1,10 @@
 """mirror schedules: what Temporal has of each, and which it has although they are deleted."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "c4a90e62d185"
 down_revision: str | None = "8d41e6b7f230"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 
 _RAISE = """
 CREATE FUNCTION raise_schedule_revision() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -1,14 +1,10 @@
 """keep the caller's trace: every process that executes a run continues it."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e7b1c5d20a94"
 down_revision: str | None = "c4a90e62d185"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

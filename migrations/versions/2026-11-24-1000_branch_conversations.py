@@ -1,14 +1,10 @@
 """branch conversations: an edited message or a repeated answer begins a branch, and the earlier one stays."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "b52f90c7a31d"
 down_revision: str | None = "e7b1c5d20a94"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # Whichever release deletes a conversation, it knows the transcript of one branch at most.

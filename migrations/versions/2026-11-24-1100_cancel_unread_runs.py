@@ -1,14 +1,10 @@
 """cancel unread runs: those whose request says so end when their readers have left."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "a3f8d2c61b07"
 down_revision: str | None = "b52f90c7a31d"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

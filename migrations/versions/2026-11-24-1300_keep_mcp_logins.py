@@ -1,14 +1,10 @@
 """keep logins at MCP servers: the tokens that an operator's consent has given, encrypted."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "b3f70c9d1e52"
 down_revision: str | None = "a3f8d2c61b07"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

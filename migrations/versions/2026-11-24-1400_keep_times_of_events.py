@@ -1,14 +1,10 @@
 """keep times of events: when each event of a run was produced."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "d58e1c2f7a94"
 down_revision: str | None = "b3f70c9d1e52"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

@@ -1,15 +1,11 @@
 """pass messages on: those of runs that ended before the model got them; and each run knows its branch."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision: str = "f1c6a83be052"
 down_revision: str | None = "d58e1c2f7a94"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # The release before does not name the branch: its run is executed where the conversation continues now.

@@ -1,14 +1,10 @@
 """keep what is shown of answers: what the client of a run shows of the answer before it."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e7a2f40b9c35"
 down_revision: str | None = "f1c6a83be052"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

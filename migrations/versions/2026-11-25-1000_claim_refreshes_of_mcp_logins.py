@@ -1,14 +1,10 @@
 """claim refreshes of MCP logins: one process at a time uses a refresh token."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "7c19e4a6b0d3"
 down_revision: str | None = "e7a2f40b9c35"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

@@ -1,14 +1,10 @@
 """create batches; find the latest runs of a graph."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "b47d0c9e51fa"
 down_revision: str | None = "7c19e4a6b0d3"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 _MOMENT = sa.DateTime(timezone=True)

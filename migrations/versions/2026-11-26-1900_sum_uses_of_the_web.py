@@ -1,14 +1,10 @@
 """sum uses of the web: searches and fetched pages, in the rollups of usage."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "4d82c6f1e9b7"
 down_revision: str | None = "b47d0c9e51fa"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 _NEW = ("web_search_requests", "web_fetch_requests")

@@ -1,14 +1,10 @@
 """keep the hashes of skills: which instructions a run could read."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "b4d81f0c6a27"
 down_revision: str | None = "4d82c6f1e9b7"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

@@ -1,14 +1,10 @@
 """keep calls that wait: a run whose calls wait for answers is in no process meanwhile."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "7e03c5d9a1f4"
 down_revision: str | None = "b4d81f0c6a27"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 _WITH_WAITING = "status IN ('queued', 'running', 'waiting', 'succeeded', 'failed', 'cancelled')"

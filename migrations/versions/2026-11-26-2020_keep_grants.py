@@ -1,14 +1,10 @@
 """keep grants: tools that a person has allowed for the rest of a conversation."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e19c5b7a03d4"
 down_revision: str | None = "7e03c5d9a1f4"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

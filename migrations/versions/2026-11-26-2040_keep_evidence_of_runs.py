@@ -1,14 +1,10 @@
 """keep evidence of runs, for operators."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e63a9d0b41c8"
 down_revision: str | None = "e19c5b7a03d4"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # The function names no table: it sums `bytes` of rows by their accounts.

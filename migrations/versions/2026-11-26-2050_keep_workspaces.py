@@ -1,14 +1,10 @@
 """keep workspaces: what a turn leaves is what the next one begins with, and equal files are stored once."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "5c0e9a47d3b1"
 down_revision: str | None = "e63a9d0b41c8"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # The release before stores each file in its own row.

@@ -1,14 +1,10 @@
 """create workspace_traffic: what the commands of runs have exchanged with other hosts."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e7a30c5d9b14"
 down_revision: str | None = "5c0e9a47d3b1"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

@@ -1,13 +1,9 @@
 """notify of calls that wait for a person, and of batches that have ended."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "3f8a1c6be052"
 down_revision: str | None = "e7a30c5d9b14"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # As for those of runs: no call and no batch may wait for a webhook, or fail because of one.

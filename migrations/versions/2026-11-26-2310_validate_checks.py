@@ -1,13 +1,9 @@
 """validate checks that allow more than those they have replaced: all rows meet them."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "a94f7be20d63"
 down_revision: str | None = "3f8a1c6be052"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

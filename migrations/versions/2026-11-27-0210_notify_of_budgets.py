@@ -1,13 +1,9 @@
 """notify of budgets that wait for a person."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "5d0c8b17f3a2"
 down_revision: str | None = "a94f7be20d63"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

@@ -1,14 +1,10 @@
 """count what runs that wait keep; find calls that wait in the order in which they are listed."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "5d1e8a70c3f9"
 down_revision: str | None = "5d0c8b17f3a2"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 _SIZE = "octet_length(request::text) + coalesce(octet_length(answer::text), 0)"

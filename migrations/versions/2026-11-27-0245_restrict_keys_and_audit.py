@@ -1,15 +1,11 @@
 """restrict keys, suspend accounts, and record what is done to them."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 revision: str = "b5d2e8417c6f"
 down_revision: str | None = "5d1e8a70c3f9"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 _FINAL = """

@@ -8,8 +8,6 @@ from sqlalchemy.dialects.postgresql import JSON, JSONB
 
 revision: str = "7e2c94b1d06f"
 down_revision: str | None = "b5d2e8417c6f"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 _END_USER = "The caller's id of the person {} for"

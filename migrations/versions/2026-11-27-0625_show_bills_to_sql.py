@@ -1,14 +1,12 @@
 """show bills to sql: views for dashboards, and which roles read which account there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "7c3e91d0b8a4"
 down_revision: str | None = "7e2c94b1d06f"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # `session_user`: SET ROLE does not change it. An array, so that one account's rows are found by index.

@@ -1,14 +1,10 @@
 """limit spending of accounts, keys, end users, tags and graphs by budgets."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "c41f7d9be026"
 down_revision: str | None = "7c3e91d0b8a4"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # For which values of a budget's scope a run or receipt counts; that of an account is empty.

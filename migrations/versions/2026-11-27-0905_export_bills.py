@@ -1,14 +1,10 @@
 """export bills: webhooks in the formats of other tools, and whom a receipt is for."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e4b7a1c95d20"
 down_revision: str | None = "c41f7d9be026"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # As before, and with endUser, tags and usedAt.

@@ -1,14 +1,10 @@
 """erase people: chains name end users by salted hashes, receipts may lose the name, jobs erase the rest."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e19a7d5c30b2"
 down_revision: str | None = "e4b7a1c95d20"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # Binds a name to its hash as long as the salt is there; without it the hash names no one. No name that a

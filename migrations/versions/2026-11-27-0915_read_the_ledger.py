@@ -1,14 +1,10 @@
 """read the ledger: grants that expire, and the entries in which they do."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "b3d58f0c41e7"
 down_revision: str | None = "e19a7d5c30b2"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # An expiry is an adjustment in the sums, as the release before knows no other.

@@ -1,13 +1,9 @@
 """validate the checks of the ledger: they allow more than those they have replaced."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "c86e1a72d95b"
 down_revision: str | None = "b3d58f0c41e7"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

@@ -1,14 +1,10 @@
 """make statements of finished months."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "d19a47e6b03c"
 down_revision: str | None = "c86e1a72d95b"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

@@ -1,13 +1,9 @@
 """meter external calls: receipts of clients' own agents, whose runs take no place of a worker."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "5b1e0c93d7fa"
 down_revision: str | None = "d19a47e6b03c"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 _ACTIVE_RUNS = """

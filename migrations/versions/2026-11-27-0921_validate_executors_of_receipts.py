@@ -1,13 +1,9 @@
 """validate the check of a receipt's executor, which allows more than the one before: all rows meet it."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "c07a4de81b35"
 down_revision: str | None = "5b1e0c93d7fa"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

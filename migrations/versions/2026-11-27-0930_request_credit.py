@@ -1,14 +1,10 @@
 """request credit: tell webhooks when little is left of a prepaid account."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "3f8d1b6ae052"
 down_revision: str | None = "c07a4de81b35"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 _COLUMNS = (

@@ -1,13 +1,9 @@
 """name the end user and the tags of a run in its notifications."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "8d41f0b7a92e"
 down_revision: str | None = "3f8d1b6ae052"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # Each as it was, with the labels of the run.

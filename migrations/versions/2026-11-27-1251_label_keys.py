@@ -1,15 +1,11 @@
 """label the runs of keys."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision: str = "e3a95c2b6d18"
 down_revision: str | None = "8d41f0b7a92e"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

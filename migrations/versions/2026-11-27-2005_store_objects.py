@@ -1,15 +1,11 @@
 """refer to large contents that are stored outside the database."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision: str = "b7c41e0d95a8"
 down_revision: str | None = "e3a95c2b6d18"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 _FOLLOW = """

@@ -1,15 +1,11 @@
 """keep what the runs of sessions of Managed Agents have."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSON
 
 revision: str = "7c52e9a4d1b6"
 down_revision: str | None = "b7c41e0d95a8"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

@@ -1,14 +1,10 @@
 """rename, pin and archive conversations."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "f4a1c07e5d32"
 down_revision: str | None = "b7d2f40c9a61"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

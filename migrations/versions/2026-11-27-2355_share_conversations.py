@@ -1,14 +1,10 @@
 """share conversations by links."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "f4b2d18f6e43"
 down_revision: str | None = "f4a1c07e5d32"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

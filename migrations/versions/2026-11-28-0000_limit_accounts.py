@@ -1,15 +1,11 @@
 """limit what accounts keep, and notify of budgets that refuse calls."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision: str = "d2a7c1e0f4b8"
 down_revision: str | None = "f4b2d18f6e43"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

@@ -1,14 +1,10 @@
 """keep feedback of runs."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e3a61f0c84d7"
 down_revision: str | None = "d2a7c1e0f4b8"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # An older server that deletes the contents of a run does not know this one.

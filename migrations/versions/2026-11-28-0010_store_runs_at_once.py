@@ -1,13 +1,9 @@
 """store runs at once: functions for what took several statements."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "c1a7e0d35b92"
 down_revision: str | None = "e3a61f0c84d7"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # Returns what was reserved. Each statement sees what was committed before it, so that of two concurrent calls

@@ -1,14 +1,10 @@
 """sign in devices, and date changes of budgets: what clients of the provider's gateways expect."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "d10f4a7c2e95"
 down_revision: str | None = "c1a7e0d35b92"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

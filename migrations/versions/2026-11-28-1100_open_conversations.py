@@ -1,14 +1,10 @@
 """open conversations: what clients give to one before its first run, which counts as stored."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "d9c3e5a17f40"
 down_revision: str | None = "d10f4a7c2e95"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 _FOLLOW = """

@@ -1,15 +1,11 @@
 """show where runs execute: the processes of earlier attempts, and the CLI processes of workers."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision: str = "d8a3f16b40e7"
 down_revision: str | None = "d9c3e5a17f40"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

@@ -1,13 +1,9 @@
 """accept runs at once: also those of conversations, and of prepaid accounts."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "e2b7c40d915a"
 down_revision: str | None = "d8a3f16b40e7"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # The key, if it may start a run whose request has so many bytes, and no budget has to be asked. It is not

@@ -1,14 +1,10 @@
 """let a key count for the budgets of the key that it replaces, or whose person has signed it in."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "a77ac4e01f6d"
 down_revision: str | None = "e2b7c40d915a"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # For which values of a budget's scope a run or receipt counts; that of an account is empty.

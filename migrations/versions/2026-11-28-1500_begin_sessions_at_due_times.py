@@ -1,14 +1,10 @@
 """begin sessions at due times: schedules that are deployments of Managed Agents, and their sessions."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e3b8d16f2a74"
 down_revision: str | None = "a77ac4e01f6d"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

@@ -1,13 +1,9 @@
 """index years: what summarizes receipts and rollups by time covers the newest, too."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "e1b7d25c9a03"
 down_revision: str | None = "e3b8d16f2a74"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

@@ -1,14 +1,10 @@
 """index cache misses: the few receipts that have a cause are summed up by it."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "f6a92d3b81c5"
 down_revision: str | None = "e1b7d25c9a03"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

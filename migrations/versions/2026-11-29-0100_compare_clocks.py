@@ -1,14 +1,10 @@
 """compare clocks: a takeover fences messages by the clock of the process that had begun them."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "a7d4e0916b3c"
 down_revision: str | None = "f6a92d3b81c5"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 

@@ -1,13 +1,9 @@
 """find taken ids: a run whose id is taken is found while the other run is being changed."""
 
-from collections.abc import Sequence
-
 from alembic import op
 
 revision: str = "c3d95e017b2f"
 down_revision: str | None = "a7d4e0916b3c"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # Volatile, so that it sees what was committed before it is called, not before its statement.

@@ -1,14 +1,10 @@
 """release objects: what lets go of a content notes that, and does not change the row of the content."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "d8b1f6407e29"
 down_revision: str | None = "c3d95e017b2f"
-branch_labels: str | Sequence[str] | None = None
-depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
 # Rows of contents would be locked in the order of the deletions: two of them could wait for each other.

@@ -13,7 +13,6 @@ import shlex
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from functools import cache
 from itertools import pairwise
 from shutil import which
 from typing import Any
@@ -23,7 +22,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from app.http.app import documented_app
+from tests.api_document import api_document
 from tests.architecture.test_documentation import documents
 from tests.architecture.tree import ROOT
 
@@ -31,12 +30,6 @@ _BLOCK = re.compile(r"^ *```(\S+)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL
 _REQUEST = re.compile(r"^(GET|POST|PUT|PATCH|DELETE) (/[^\s?]+)\S*(?: HTTP/1\.1)?$")
 _ANY_ID = re.compile(r"\\\{[^}]+\\\}")
 _SHELL = {"sh", "bash", "console"}
-
-
-@cache
-def api() -> dict[str, Any]:
-    """The API document, a second of CPU: not made while each worker collects the tests."""
-    return documented_app().openapi()
 
 
 def blocks(*languages: str) -> Iterator[tuple[str, str]]:
@@ -122,13 +115,13 @@ def _checked(method: str, path: str, body: str) -> tuple[str, list[str]]:
     media, content = next(iter(operation.get("requestBody", {}).get("content", {"": {}}).items()))
     if media != "application/json":
         return media, []
-    schema = {**content["schema"], "components": api()["components"]}
+    schema = {**content["schema"], "components": api_document()["components"]}
     return media, [error.message for error in Draft202012Validator(schema).iter_errors(json.loads(body))]
 
 
 def _operation(method: str, path: str) -> dict[str, Any]:
     """What the API document has for a path."""
-    for template, operations in api()["paths"].items():
+    for template, operations in api_document()["paths"].items():
         if re.fullmatch(_ANY_ID.sub("[^/]+", re.escape(template)), path) and method in operations:
             found: dict[str, Any] = operations[method]
             return found

@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from tests.architecture.tree import shown, sources, walked
+from tests.architecture.tree import shown, sources, statements
 
 CORE = ("app/runs", "app/executors")
 FAST = ("tests/unit", "tests/contracts", "tests/integration")
@@ -13,7 +13,7 @@ TESTED_WITH_THEIR_SERVICE = {"records.py", "tables.py", "repository.py", "metric
 
 def imported_by(path: Path) -> set[str]:
     """The modules that a file may import, by their dotted names."""
-    nodes = walked(path)
+    nodes = statements(path)
     froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module is not None]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {f"{node.module}.{alias.name}" for node in froms for alias in node.names}

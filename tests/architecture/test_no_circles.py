@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.tree import ROOT, sources, walked
+from tests.architecture.tree import ROOT, sources, statements
 
 PACKAGES = ("app", "runtally", "benchmarks", "tests", "migrations")
 LAYERED = ("app", "runtally", "benchmarks")
@@ -42,7 +42,7 @@ def python_imports(*packages: str, root: Path = ROOT) -> dict[str, set[str]]:
 def _names(path: Path, package: list[str]) -> set[str]:
     """The modules, and the names of modules, that a file of this package imports."""
     found = set()
-    for node in walked(path):
+    for node in statements(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

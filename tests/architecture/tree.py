@@ -20,10 +20,26 @@ def sources(*packages: str, root: Path = ROOT) -> list[Path]:
     return found
 
 
+def mentions(path: Path, *words: str) -> bool:
+    """Whether a file has one of these words: most have none, and need not be walked."""
+    text = path.read_text(encoding="utf-8")
+    return any(word in text for word in words)
+
+
 @cache
 def parsed(path: Path) -> ast.Module:
     """A file's syntax tree."""
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def statements(path: Path) -> list[ast.AST]:
+    """All statements of a file, in which definitions and imports are found with a tenth of the work."""
+    found: list[ast.AST] = [*parsed(path).body]
+    for node in found:  # It grows.
+        for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+            found += getattr(node, part, ())
+    return found
 
 
 @cache

@@ -149,6 +149,7 @@ async def test_operators_see_all_accounts_and_choose_one(site: Site, weeks: Week
         await expect(page.get_by_role("alert")).to_contain_text("admin")
 
 
+@pytest.mark.long
 async def test_receipts_are_seen_whole(site: Site, weeks: Weeks) -> None:
     async with site.visit(weeks.key, path="/billing") as page:
         table = page.get_by_role("region", name="Receipts, newest first")

@@ -26,6 +26,13 @@ async def option_of(page: Page, graph: str) -> str:
 
 async def test_an_agent_is_shown_by_what_people_know_of_it(site: Site) -> None:
     async with site.visit(await site.key()) as page:
+        # What may cost least is offered first, and what has tools is begun with.
+        await expect(page.get_by_role("heading", name="💬 Assistant · Agent SDK")).to_be_visible()
+        options = page.locator(".composer-graph option")
+        offered = await options.evaluate_all("them => them.map((it) => it.value)")
+        places = [offered.index(f"claude_agents:{name}") for name in ("summarizer", "assistant", "analyst")]
+        assert places == sorted(places)
+
         await page.get_by_label("Graph").select_option(ASSISTANT)
         heading = page.get_by_role("heading", name="💬 Assistant · Messages API")
         await expect(heading).to_have_attribute("title", ASSISTANT)
@@ -36,17 +43,6 @@ async def test_an_agent_is_shown_by_what_people_know_of_it(site: Site) -> None:
         assert "messages:" not in await page.locator("main").inner_text()
         await page.locator(".composer-options summary").click()
         await looks_well(page, "chat-agent", *itertools.product((WIDE, PHONE), (False, True)))
-
-
-async def test_what_may_cost_least_is_offered_first_and_what_has_tools_is_begun_with(site: Site) -> None:
-    async with site.visit(await site.key()) as page:
-        await expect(page.get_by_role("heading", name="💬 Assistant · Agent SDK")).to_be_visible()
-        offered = await page.locator(".composer-graph option").evaluate_all(
-            "them => them.map((it) => it.value)"
-        )
-
-    places = [offered.index(f"claude_agents:{name}") for name in ("summarizer", "assistant", "analyst")]
-    assert places == sorted(places)
 
 
 async def test_a_suggestion_is_put_into_the_field_and_sent_by_the_person(site: Site) -> None:

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Page, Request, expect
 
 from app.simulator.script import Reply, Text, ToolUse, in_turn
-from tests.browser.site import ASSISTANT, DESKTOP, PHONE, Site, looks_well
+from tests.browser.site import DESKTOP, PHONE, Site, looks_well
 from tests.browser.test_chat_page import ended, send
 from tests.e2e import workshop
 from tests.programs import require
@@ -108,11 +108,3 @@ async def test_kept_files_are_listed_shown_compared_and_downloaded(site: Site) -
         await page.get_by_role("button", name="Files", exact=True).click()
         await panel.get_by_text("area.py").click()
         await expect(panel.get_by_text("no such file")).to_be_visible()
-
-
-async def test_a_conversation_that_keeps_no_files_says_nothing_of_them(site: Site) -> None:
-    site.model.script = in_turn(Reply([Text("Hello.")]))
-    async with site.visit(await site.key()) as page:
-        await send(page, "Hello?", graph=ASSISTANT)
-        await ended(page)
-        await expect(page.get_by_role("button", name="Files", exact=True)).to_have_count(0)

@@ -51,13 +51,19 @@ async def test_what_a_run_usually_costs_is_shown_beside_send(site: Site) -> None
 
 
 async def test_a_call_that_is_made_again_is_said(site: Site) -> None:
-    site.model.script = in_turn(HttpError(529, "overloaded_error", headers={"retry-after": "600"}))
+    overloaded = HttpError(529, "overloaded_error", headers={"retry-after": "600"})
+    site.model.script = in_turn(Reply([Text("Hello.")]), overloaded)
     async with site.visit(await site.key()) as page:
+        answer = page.get_by_role("status").filter(has_text="Answer: Hello.")
         await send(page, "Hello?", graph=ASSISTANT)
+        await expect(answer).to_be_attached()
+        await send(page, "Hello?")
         said = re.compile(r"provider did not answer\. Retry 1 begins in [0-9]+ s\.")
         await expect(page.get_by_role("status").filter(has_text=said)).to_be_visible()
+        # So that the same answer is announced again.
+        await expect(answer).to_have_count(0)
         await page.get_by_role("button", name="Stop").click()
-        await ended(page)
+        await ended(page, answers=2)
 
 
 async def test_a_warning_names_what_it_is_about(site: Site) -> None:

@@ -59,7 +59,10 @@ async def test_how_full_the_context_is_is_shown_at_once_and_later(site: Site) ->
 async def test_what_was_said_elsewhere_is_there_when_a_page_is_back(site: Site) -> None:
     site.model.script = in_turn(*(Reply([Text(f"Answer {number}.")]) for number in range(1, 4)))
     key = await site.key()
-    async with site.visit(key) as page, a_client(site.world.url, key.secret) as http:
+    async with (
+        site.visit(key, complaints=["status of 404"]) as page,
+        a_client(site.world.url, key.secret) as http,
+    ):
         await send(page, "First?", graph=ASSISTANT)
         await ended(page)
         found = re.search("conversation=([0-9a-f]+)", page.url)
@@ -70,6 +73,10 @@ async def test_what_was_said_elsewhere_is_there_when_a_page_is_back(site: Site) 
         await page.evaluate('dispatchEvent(new Event("online"))')
         await expect(page.locator(".prose")).to_have_text(["Answer 1.", "Answer 2."])
         await expect(page.get_by_role("link", name="Another?")).to_be_visible()
+        (await http.delete(f"/v1/sessions/{found[1]}")).raise_for_status()
+        await page.evaluate('dispatchEvent(new Event("online"))')
+        await expect(page.get_by_role("alert")).to_contain_text("There is no such conversation")
+        await expect(page.locator(".prose")).to_have_count(0)
 
 
 async def test_ten_thousand_messages_do_not_hold_the_page_up(site: Site) -> None:

@@ -28,6 +28,15 @@ async def test_long_names_stay_in_their_place(site: Site) -> None:
         await page.goto("/console?view=keys")
         # Reached without scrolling the table.
         await expect(page.get_by_role("button", name="Revoke").first).to_be_in_viewport()
+    name = f"{key.account}-{LONG[:40]}"
+    operator = await site.key("admin", "keys:write", "receipts:read")
+    async with a_client(site.world.url, operator.secret) as http:
+        (await http.post("/v1/accounts", json={"name": name})).raise_for_status()
+        granted = await http.post(f"/v1/accounts/{name}/grants", json={"usd": "1", "note": LONG})
+        granted.raise_for_status()
+    async with site.visit(operator, path=f"/console?view=accounts&account={name}") as page:
+        await expect(page.get_by_role("region", name="Changes of credit").get_by_text(LONG)).to_be_visible()
+        await looks_well(page, "console-long-account", (DESKTOP, False), (PHONE, True))
 
 
 async def test_no_name_reverses_what_is_beside_it(site: Site) -> None:

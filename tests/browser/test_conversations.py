@@ -218,6 +218,7 @@ async def test_only_what_a_key_may_is_offered(site: Site) -> None:
         await expect(menu.get_by_role("button")).to_have_count(0)
 
 
+@pytest.mark.long
 async def test_the_list_and_a_shared_conversation_fit_a_phone_in_dark_mode(site: Site) -> None:
     key = await a_reader(site)
     _, writer = await site.world.services.accounts.create_key(key.account, ["runs:write", "runs:read"])

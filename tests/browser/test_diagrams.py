@@ -108,6 +108,7 @@ async def loaded(page: Page, count: int) -> None:
         await picture.evaluate("picture => picture.decode()")
 
 
+@pytest.mark.long
 async def test_diagrams_are_pictures_with_their_source(site: Site) -> None:
     answer = fenced(*DRAWN, LEFT, "graph TD\n  A --x B", "graph TD\n" + "A-->B\n" * 2_000)
     site.model.script = in_turn(Reply([Text(answer)]))

@@ -70,6 +70,7 @@ async def test_changed_lines_are_shown_and_the_change_is_changed(site: Site) -> 
         assert await content_of(site, key) == BEFORE.replace("three", "three and a half")
 
 
+@pytest.mark.long
 async def test_a_change_is_read_on_a_phone(site: Site) -> None:
     require("bwrap", "socat")
     content = f"{'wide ' * 60}\n{'x' * 300}"

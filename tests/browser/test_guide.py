@@ -88,6 +88,7 @@ async def test_the_index_of_the_search_may_fail_to_load(site: Site) -> None:
         await expect(status).to_have_text("Words of a title, a heading or the text.")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["", "/api/events", "/settings", "/operations/log-events"])
 async def test_the_pages_fit_a_phone_and_a_desk(site: Site, path: str) -> None:
     async with site.visit(path=f"/docs/guide{path}") as page:

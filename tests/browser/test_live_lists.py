@@ -49,6 +49,18 @@ async def test_a_wrong_filter_is_explained_beside_its_field(site: Site) -> None:
             await tag.press("Enter")
             await expect(tag).to_have_accessible_name("Tag must be a name and a value, such as team:search")
             await expect(page.locator("main")).not_to_contain_text("^")
+            await expect(page.locator("main")).not_to_contain_text("tried again by itself")
+        # The same question has the same answer: it is not asked again until the filter is another one.
+        await page.clock.install()
+        await page.goto("/console?view=runs&tag=wrong")
+        await expect(page.get_by_role("alert")).to_be_visible()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        await page.clock.fast_forward("01:00")
+        await page.get_by_label("Tag").fill("team:search")
+        await page.get_by_label("Tag").press("Enter")
+        await expect(page.get_by_text("No run matches.")).to_be_visible()
+        assert [url for url in asked if "tag=wrong" in url] == []
 
 
 async def test_the_names_of_all_keys_are_found(site: Site) -> None:

@@ -153,6 +153,7 @@ async def test_a_run_shows_its_prompts_its_processes_and_what_the_provider_repor
         assert await accessibility_problems(page) == []
 
 
+@pytest.mark.long
 async def test_a_bill_is_read_on_a_phone_without_scrolling_sideways(site: Site) -> None:
     key = await site.key()
     run_id = await a_run(site, key)

@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 
-from app.http.app import documented_app
 from runtally import AsyncClient, Client, Forbidden
+from tests.api_document import api_document
 from tests.clients.node import HERE, install_client, node
 
 URL, KEY, GRAPH = "http://127.0.0.1:1", "rt_key", "messages:assistant"
@@ -110,7 +110,7 @@ METHODS: dict[str, Callable[[Any], Any]] = {
 
 def operations() -> Iterator[tuple[str, str, str]]:
     """Id, method and path of each operation that is not for others."""
-    for path, item in documented_app().openapi()["paths"].items():
+    for path, item in api_document()["paths"].items():
         if not path.startswith(FOR_OTHERS):
             for method, operation in item.items():
                 yield operation["operationId"], method.upper(), path

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.http.admission.checks import JSON_LINES
-from app.http.app import documented_app
+from tests.api_document import api_document
 from tests.clients.node import install, node
 from tests.programs import require
 
@@ -36,7 +36,7 @@ def operation_ids(document: dict[str, Any]) -> set[str]:
 
 
 async def test_the_linters_report_nothing() -> None:
-    document = documented_app().openapi()
+    document = api_document()
 
     problems = json.loads(await node("lint_api.mjs", given=json.dumps(document)))
 
@@ -44,7 +44,7 @@ async def test_the_linters_report_nothing() -> None:
 
 
 def test_a_python_client_is_generated_whole(tmp_path: Path) -> None:
-    document = documented_app().openapi()
+    document = api_document()
     source, target = tmp_path / "openapi.json", tmp_path / "generated"
     source.write_text(json.dumps(document))
     # Formatting the result is of no interest here. Lines of JSON and archives are bytes to the generator.
@@ -68,7 +68,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of the clients of openapi-generator: `python` and `typescript-fetch`."""
     require("java")
     directory = tmp_path_factory.mktemp("openapi-generator")
-    (directory / "openapi.json").write_text(json.dumps(documented_app().openapi()))
+    (directory / "openapi.json").write_text(json.dumps(api_document()))
     left_out = dict.fromkeys(("apiDocs", "modelDocs", "apiTests", "modelTests"), "false")
     for name in ("python", "typescript-fetch"):
         parts = {"apis": "", "models": "", "supportingFiles": "", **left_out}
@@ -84,7 +84,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_python_client_of_openapi_generator_is_whole(generated: Path) -> None:
     import_all("openapi_client", generated / "python")
-    names = {name.lower() for name in operation_ids(documented_app().openapi())}
+    names = {name.lower() for name in operation_ids(api_document())}
     assert names <= methods_below(generated / "python" / "openapi_client" / "api")
 
 
@@ -100,7 +100,7 @@ async def test_the_typescript_client_of_openapi_generator_is_whole(generated: Pa
         str(generated / "typescript-fetch" / "index.ts"),
     )
 
-    names = {name.lower().replace("_", "") for name in operation_ids(documented_app().openapi())}
+    names = {name.lower().replace("_", "") for name in operation_ids(api_document())}
     assert names <= methods_below(generated / "typescript-fetch" / "apis")
 
 

@@ -64,9 +64,7 @@ def of_type(events: list[Heard], type_: str) -> list[dict[str, Any]]:
     return [event.data for event in events if event.type == type_]
 
 
-@pytest.mark.parametrize(
-    ("agent", "chat"), [(CLAUDE, {"stateKey": "chat"}), (MESSAGES, {"stateKey": "chat"}), (MESSAGES, {})]
-)
+@pytest.mark.parametrize(("agent", "chat"), [(CLAUDE, {"stateKey": "chat"}), (MESSAGES, {})])
 async def test_it_goes_on_each_time_the_budget_is_raised_and_pays_for_nothing_again(
     world_of: WorldOf, tmp_path: Path, chat: dict[str, str]
 ) -> None:

@@ -38,7 +38,7 @@ async def test_a_process_that_stands_still_between_turns_is_replaced(
     await gone(process)
 
 
-MOMENTS = [("request", "kill"), ("text", "kill"), ("mail", "kill"), ("mail", "cancel"), ("text", "stop")]
+MOMENTS = [("request", "kill"), ("text", "kill"), ("mail", "cancel"), ("text", "stop")]
 """When a turn's process fails, and how: before the first byte, within a message, while a call waits."""
 
 
@@ -83,8 +83,10 @@ async def test_a_process_that_fails_in_a_turn_leaves_nothing_to_the_next(
         assert billed == told, question
         assert len(receipts) == 1 + repeated, question
         assert following["content"] == f"You said: next {question}"
-        assert questions(world.simulator.requests[-1])[0] == "begin"
-        assert questions(world.simulator.requests[-1])[-1] == f"next {question}"
+        # A process that is killed may not have written down its question: then the next one begins with it.
+        asked = "\n".join(questions(world.simulator.requests[-1])).split("\n")
+        assert asked[0] == "begin", question
+        assert [each for each in asked if each.endswith(question)] == [question, f"next {question}"]
         assert len(await world.receipts(following["runId"])) == 1, question
         assert process_of(world, "chat-1") != process
         await gone(process)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.simulator.script import Hold, Reply, Responder, Text, ToolUse, in_turn
-from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
+from tests.e2e.agents import MESSAGES, without_cli
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world
 
@@ -16,7 +16,7 @@ def one_mail(hold: Hold | None = None) -> Responder:
     return in_turn(Reply([ToolUse(MAIL, ARGS)]), Reply([Text("So be it.")], hold=hold))
 
 
-@every_agent
+@without_cli
 async def test_a_call_waits_until_a_person_allows_it(world_of: WorldOf, tmp_path: Path) -> None:
     hold = Hold(index=0)
     world = await world_of(one_mail(hold), **settings(tmp_path))
@@ -59,7 +59,8 @@ async def test_arguments_that_are_wrong_bother_nobody(world_of: WorldOf, tmp_pat
 
 @pytest.mark.parametrize(
     ("agent", "mode", "sent"),
-    [(CLAUDE, "plan", 0), (MESSAGES, "dontAsk", 0), (MESSAGES, "bypassPermissions", 1)],
+    # With the CLI: see test_a_conversation_keeps_its_process and test_rules_decide_about_calls.
+    [(MESSAGES, "plan", 0), (MESSAGES, "dontAsk", 0), (MESSAGES, "bypassPermissions", 1)],
 )
 async def test_a_running_run_is_given_more_or_less_freedom(
     world_of: WorldOf, tmp_path: Path, mode: str, sent: int

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from app.executors.claude_agent.process.directory import STARTED_BEFORE
-from app.simulator.script import ApiRequest, Reply, Text, ToolUse, in_turn, text_of
+from app.simulator.script import ApiRequest, Reply, Text, ToolUse, in_turn
 from tests.e2e.parking import gone, next_ready, pool_of, process_of, start_none_ahead
 from tests.e2e.stories import CLOCK, World, WorldOf, a_client, a_request, cli_processes, until
 from tests.e2e.test_tools_of_other_peoples_servers import LIBRARIAN, SEARCH, a_library, graphs
@@ -60,28 +60,6 @@ async def one_that_died_is_not_used(world: World, ready: psutil.Process) -> None
     events = await world.run(a_request("third"))
 
     assert events[-1].data["finishReason"] == "stop"
-
-
-async def test_the_first_turn_of_a_conversation_takes_one_and_the_conversation_is_its_own(
-    world_of: WorldOf,
-) -> None:
-    """It was started under another session; what is stored must be resumed like any conversation."""
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=2)
-    await world.run(a_request("mine", stateKey="chat-1"))
-    ready = await next_ready(world)
-    await start_none_ahead(world)
-
-    await world.run(a_request("hello", stateKey="chat-2"))
-    assert process_of(world, "chat-2") == ready
-    os.kill(ready.pid, signal.SIGKILL)
-    await gone(ready)
-    events = await world.run(a_request("and?", stateKey="chat-2"))
-
-    assert events[-1].data["finishReason"] == "stop"
-    asked = [text_of(message["content"]) for message in world.simulator.requests[-1].messages]
-    assert asked == ["hello", "hello", "and?"]
-    shown = (await world.http.get("/v1/sessions/chat-2")).json()["messages"]
-    assert [message["content"] for message in shown if message["type"] == "user_message"] == ["hello", "and?"]
 
 
 @pytest.mark.long

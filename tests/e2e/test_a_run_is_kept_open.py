@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.simulator.script import Reply, Text, text_of
-from tests.e2e.agents import every_agent, every_agent_at_length
+from tests.e2e.agents import every_agent, every_agent_at_length, without_cli
 from tests.e2e.stories import Heard, World, WorldOf, a_request
 from tests.graph_files import graph_files
 from tests.patience import PATIENCE_S
@@ -72,7 +72,7 @@ async def test_messages_are_more_turns_of_the_same_run(world_of: WorldOf, tmp_pa
     ]
 
 
-@every_agent
+@without_cli
 async def test_it_ends_when_no_message_has_come(world_of: WorldOf, tmp_path: Path) -> None:
     world = await a_talker(world_of, tmp_path)
 

@@ -34,7 +34,7 @@ def ending(events: list[Heard]) -> tuple[str, str]:
     return error.data["error"], done.data["finishReason"]
 
 
-@every_agent
+@without_cli
 async def test_a_tool_knows_what_is_left_to_the_run(world_of: WorldOf, tmp_path: Path, agent: str) -> None:
     asks = Reply([ToolUse("mcp__runtally__office__describe_call")], final_usage={"output_tokens": 1000})
     world = await world_of(in_turn(asks, Reply([Text("I see.")])), **settings(tmp_path))

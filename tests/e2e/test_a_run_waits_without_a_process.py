@@ -107,13 +107,19 @@ async def test_a_message_that_is_sent_meanwhile_is_part_of_it_when_it_goes_on(
 
 
 @parking_agents
-async def test_arguments_that_a_person_has_changed_are_checked_when_it_goes_on(
+async def test_arguments_that_a_person_has_changed_are_checked_at_once_and_when_it_goes_on(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
     mails = in_turn(Reply([ToolUse(MAIL, ARGS)]), Reply([ToolUse(MAIL, ARGS)]), Reply([Text("So be it.")]))
     world = await world_of(mails, **settings(tmp_path), **SOON)
     run_id, request = await parked(world)
-    await world.decide(run_id, request, decision="allow", args={"to": "no address", "text": "x"})
+    for wrong in ({"to": "no address", "text": "x"}, {"to": "bob@example.org"}):
+        path = f"/v1/runs/{run_id}/permissions/{request['requestId']}"
+        refused = await world.http.post(path, json={"decision": "allow", "args": wrong})
+        assert refused.status_code == 422, refused.text
+        assert refused.json()["errors"][0]["field"].startswith("args")
+    assert (await world.http.get(f"/v1/runs/{run_id}")).json()["status"] == "waiting"
+    await world.decide(run_id, request, decision="allow", args={"to": "bob@nowhere", "text": "x"})
     async with asyncio.timeout(PATIENCE_S):
         async for event in world.follow(run_id):
             if event.type == "permission_request" and event.data["requestId"] != request["requestId"]:
@@ -125,7 +131,6 @@ async def test_arguments_that_a_person_has_changed_are_checked_when_it_goes_on(
 
     assert office().sent == [("alice@example.org", "Hello Alice")]
     assert [event.data["isError"] for event in events if event.type == "tool_call_result"] == [True, False]
-    assert "to" in str(world.simulator.requests[1].tool_results)
 
 
 @parking_agents

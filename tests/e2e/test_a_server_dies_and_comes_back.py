@@ -2,8 +2,6 @@ import asyncio
 import json
 import resource
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +16,7 @@ from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
 from tests.conftest import in_memory
 from tests.e2e.office import WORKER, settings
+from tests.e2e.preloaded import run_preloaded
 from tests.e2e.servers import ROOT, a_server, an_environment
 from tests.e2e.stories import CLOCK, a_client, a_request, until
 from tests.e2e.test_the_commands import command
@@ -133,13 +132,7 @@ async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Em
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_second_server_on_the_same_directory_is_refused(embedded: Embedded) -> None:
     second = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "app", "serve", "--port", "0"],
-        env=embedded.environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
+        run_preloaded, ("serve", "--port", "0"), embedded.environment, directory=ROOT
     )
 
     assert second.returncode == 1

@@ -10,7 +10,7 @@ import pytest
 
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse, blocks_of
 from app.simulator.server import Simulator
-from tests.e2e.agents import every_agent, every_agent_at_length, named
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent_at_length, named
 from tests.e2e.noting_tool import NOTE, NOTER, noted, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import a_request, until
@@ -44,8 +44,11 @@ async def events_of(http: httpx.AsyncClient, run_id: str) -> list[str]:
     return [line.removeprefix("event: ") for line in text.splitlines() if line.startswith("event: ")]
 
 
-@every_agent
-@pytest.mark.parametrize("state_key", [None, "chat"])
+@pytest.mark.parametrize(
+    ("agent", "state_key"),
+    # In a conversation, with the CLI: see test_parked_calls_are_made_before_the_agent_goes_on.
+    [(CLAUDE, None), (MESSAGES, "chat")],
+)
 async def test_killed_while_it_waits(migrated_path: Path, state_key: str | None, agent: str) -> None:
     chosen = settings(migrated_path)
     body = a_request(runId="r", graphId=NOTER, **({} if state_key is None else {"stateKey": state_key}))
@@ -96,8 +99,11 @@ async def test_killed_after_the_answer_and_before_the_call(migrated_path: Path, 
     assert noted(migrated_path) == ["buy milk"]
 
 
-@every_agent
-@pytest.mark.parametrize("retry", ["true", "false"])
+@pytest.mark.parametrize(
+    ("agent", "retry"),
+    # What the model is told differs, how a run ends that is not tried again does not.
+    [(CLAUDE, "true"), (MESSAGES, "true"), (MESSAGES, "false")],
+)
 async def test_killed_during_the_call_it_is_not_made_again(
     migrated_path: Path, retry: str, agent: str
 ) -> None:

@@ -1,5 +1,4 @@
 import json
-import shutil
 import socket
 from pathlib import Path
 from typing import Any
@@ -7,9 +6,7 @@ from typing import Any
 import psutil
 import pytest
 
-from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse, in_turn
-from app.simulator.server import Simulator
-from tests.e2e.servers import a_server
+from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from tests.e2e.stories import PROVIDER_KEY, WorldOf, a_request, arguments_of, until
 from tests.e2e.workshop import EDITOR, answered, bash, calling, files, results, settings, upload
 from tests.programs import require
@@ -55,33 +52,67 @@ async def test_calls_beyond_the_workspace_are_denied(world_of: WorldOf, tmp_path
     assert events[-1].data["finishReason"] == "stop"
 
 
-async def test_a_command_sees_nothing_of_the_machine(
+CONNECTS = """import socket
+for host, port in [("127.0.0.1", PORT), ("1.1.1.1", 53), ("localhost", PORT)]:
+    try:
+        socket.create_connection((host, port), 2)
+        print("CONNECTED")
+    except OSError as error:
+        print(type(error).__name__)
+try:
+    socket.socket(socket.AF_UNIX).connect("/run/x")
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+async def test_a_command_sees_nothing_of_the_machine_and_of_the_network_and_nothing_of_it_lives_on(
     world_of: WorldOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     secret = tmp_path / "secret.txt"
     secret.write_text(SECRET)
-    commands = [
-        f"cat {secret}; ls {tmp_path}; cat /etc/passwd /etc/shadow ~/.ssh/id_rsa; ls /root /home /srv /var",
-        "cat /agent/system_prompt.md /agent/claude | head -c 100; ls -A /agent /tmp",
-        f"ln -s {secret} link; cat link; ln -s /etc/passwd p; cat p; cat ../../../../etc/passwd",
-        "for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ; ls $p/root/ $p/cwd/ $p/fd; done 2>&1",
-        "env; tr '\\0' ' ' < /proc/1/cmdline; touch /usr/x /etc/x",
-        # The kernel's settings are root's, and so the jail's where the server is root.
-        "find /proc/sys -writable; cat /proc/sys/kernel/ostype",
-    ]
-    world = await world_of(calling(*map(bash, commands)), **settings(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        commands = [
+            f"cat {secret}; ls {tmp_path}; cat /etc/passwd /etc/shadow ~/.ssh/id_rsa",
+            "ls /root /home /srv /var",
+            "cat /agent/system_prompt.md /agent/claude | head -c 100; ls -A /agent /tmp",
+            f"ln -s {secret} link; cat link; ln -s /etc/passwd p; cat p; cat ../../../../etc/passwd",
+            "for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ; ls $p/root/ $p/cwd/ $p/fd; done 2>&1",
+            "env; tr '\\0' ' ' < /proc/1/cmdline; touch /usr/x /etc/x",
+            f"python3 t.py; curl -sm 2 http://127.0.0.1:{port}; echo curl $?",
+            "(setsid nohup sleep 4242 >/dev/null 2>&1 &); (sleep 4242 &) ; echo started",
+            # The kernel's settings are root's, and so the jail's where the server is root.
+            "find /proc/sys -writable; cat /proc/sys/kernel/ostype",
+        ]
+        world = await world_of(calling(*map(bash, commands)), **settings(tmp_path))
+        script = CONNECTS.replace("PORT", str(port))
 
-    await world.run(a_request("go", graphId=EDITOR))
+        await world.run(a_request("go", graphId=EDITOR, files=[upload("t.py", script)]))
 
-    heard = "".join(answered(world))
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    answers = answered(world)
+    heard = "".join(answers)
     assert SECRET not in heard
     assert PROVIDER_KEY not in heard
     assert "root:" not in heard
     assert "Edit files." not in heard
     assert str(tmp_path / "data") not in heard
     assert "Read-only file system" in heard
-    assert answered(world)[-1] == '"Linux"'
+    assert answers[-1] == '"Linux"'
+    assert "Error" in answers[-3]
+    assert "CONNECTED" not in answers[-3]
+    assert "curl 0" not in answers[-3]
+    # Otherwise nothing was started that could still run.
+    assert "started" in answers[-2]
+
+    def left() -> list[psutil.Process]:
+        return [process for process in psutil.process_iter() if "sleep 4242" in arguments_of(process)]
+
+    await until(lambda: not left())
 
 
 async def test_a_link_made_by_a_command_leads_nowhere(world_of: WorldOf, tmp_path: Path) -> None:
@@ -113,7 +144,7 @@ async def test_a_file_swapped_for_a_link_in_between_shows_nothing(world_of: Worl
     """Whatever rule such a race gets past: there is nothing behind it."""
     secret = tmp_path / "secret.txt"
     secret.write_text(SECRET)
-    swap = f"(while :; do ln -sfn /workspace/plain x; ln -sfn {secret} x; done) & sleep 1; echo over"
+    swap = f"(while :; do ln -sfn /workspace/plain x; ln -sfn {secret} x; done) & sleep 0.3; echo over"
 
     def model(request: ApiRequest) -> Answer:
         if len(request.messages) == 1:
@@ -126,30 +157,6 @@ async def test_a_file_swapped_for_a_link_in_between_shows_nothing(world_of: Worl
     await world.run(a_request("go", graphId=EDITOR, files=[upload("plain", "plain"), upload("x", "x")]))
 
     assert SECRET not in "".join(answered(world))
-
-
-async def test_a_command_has_no_network(world_of: WorldOf, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        script = (
-            "import socket\n"
-            f"for host, port in [('127.0.0.1', {port}), ('1.1.1.1', 53), ('localhost', {port})]:\n"
-            "    try:\n        socket.create_connection((host, port), 2)\n        print('CONNECTED')\n"
-            "    except OSError as error:\n        print(type(error).__name__)\n"
-            "try:\n    socket.socket(socket.AF_UNIX).connect('/run/x')\n"
-            "except OSError as error:\n    print(type(error).__name__)\n"
-        )
-        tries = bash(f'python3 -c "$(cat t.py)"; curl -sm 2 http://127.0.0.1:{port}; echo curl $?')
-        world = await world_of(calling(tries), **settings(tmp_path))
-
-        await world.run(a_request("go", graphId=EDITOR, files=[upload("t.py", script)]))
-
-        server.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            server.accept()
-    (answer,) = answered(world)
-    assert "CONNECTED" not in answer
-    assert "curl 0" not in answer
 
 
 async def test_instructions_and_settings_in_the_workspace_are_files_like_others(
@@ -196,53 +203,3 @@ async def test_only_the_tools_of_the_graph_are_there(world_of: WorldOf, tmp_path
     assert world.simulator.requests[0].tool_names == ["Read"]
     assert results(events) == [({"error": "unknown_tool"}, True)] * 3
     assert "uid=" not in "".join(answered(world))
-
-
-async def test_nothing_of_a_run_lives_on(world_of: WorldOf, tmp_path: Path) -> None:
-    stays = bash("(setsid nohup sleep 4242 >/dev/null 2>&1 &); (sleep 4242 &) ; echo ok")
-    world = await world_of(calling(stays), **settings(tmp_path))
-
-    await world.run(a_request("go", graphId=EDITOR))
-
-    # Otherwise nothing was started that could still run.
-    (output,) = answered(world)
-    assert "ok" in output
-
-    def left() -> list[psutil.Process]:
-        return [process for process in psutil.process_iter() if "sleep 4242" in arguments_of(process)]
-
-    await until(lambda: not left())
-
-
-@pytest.mark.parametrize("program", ["bwrap", "socat"])
-async def test_without_a_sandbox_the_graph_refuses_and_everything_else_goes_on(
-    tmp_path: Path, database_url: str, program: str
-) -> None:
-    own = {name: str(value) for name, value in settings(tmp_path).items()}
-    # A server to which the program is an empty file.
-    masked = [
-        "bwrap",
-        "--die-with-parent",
-        "--dev-bind",
-        "/",
-        "/",
-        "--ro-bind",
-        "/dev/null",
-        shutil.which(program) or "",
-    ]
-    async with (
-        Simulator(in_turn(Reply([Text("hello")]))) as simulator,
-        a_server(tmp_path, simulator.url, within=(*masked, "--"), DATABASE_URL=database_url, **own) as (
-            _,
-            http,
-        ),
-    ):
-        refused = await http.post("/v1/runs", json=a_request("go", graphId=EDITOR, runId="refused"))
-        unknown = await http.get("/v1/runs/refused")
-        asked = list(simulator.requests)
-        other = await http.post("/v1/runs/wait", json=a_request())
-
-    assert (refused.status_code, refused.json()["code"]) == (503, "sandbox_unavailable")
-    assert unknown.status_code == 404
-    assert asked == []
-    assert other.json()["content"] == "hello"

@@ -154,8 +154,9 @@ async def test_what_is_found_opens_nothing(world_of: WorldOf, tmp_path: Path, ca
     assert len(world.simulator.requests) == len(cases)
 
 
-@every_agent
+@without_cli
 async def test_a_graph_without_it_has_none(world_of: WorldOf, tmp_path: Path) -> None:
+    """With the CLI: see test_an_agent_works_on_files."""
     world = await world_of(in_turn(Reply([Text("No.")])), **graphs(tmp_path, head=""))
 
     await world.run(a_request("Call web_search.", graphId=READER))

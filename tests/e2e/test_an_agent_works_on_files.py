@@ -36,17 +36,17 @@ async def test_an_agent_edits_a_file_and_what_it_leaves_can_be_downloaded(
     model = calling(
         ToolUse("Read", {"file_path": "/workspace/notes/a.txt"}),
         ToolUse("Edit", {"file_path": "/workspace/notes/a.txt", "old_string": "old", "new_string": "new"}),
-        ToolUse("Write", {"file_path": "/workspace/report.html", "content": "<b>Report</b>"}),
+        ToolUse("Write", {"file_path": "/workspace/d/pä ge.html", "content": "<b>Report</b>"}),
         ToolUse("Glob", {"pattern": "**/*.txt"}),
         ToolUse("Grep", {"pattern": "new", "path": "/workspace"}),
-        bash("cat notes/a.txt report.html | tr a-z A-Z > loud.txt; rm gone.txt; cat loud.txt"),
+        bash("cat notes/a.txt 'd/pä ge.html' | tr a-z A-Z > loud.txt; rm gone.txt; cat loud.txt"),
         # A tool of the server's in the same run.
         ToolUse(CLOCK),
     )
     world = await world_of(model, **settings(tmp_path, "tools: [core__get_current_time]"))
     uploads = [upload("notes/a.txt", "the old text\n"), upload("same.txt", "same"), upload("gone.txt", "x")]
 
-    events = await world.run(a_request("go", graphId=EDITOR, files=uploads))
+    events = await world.run(a_request("go", graphId=EDITOR, files=uploads, stateKey="s"))
 
     assert events[-1].data["finishReason"] == "stop"
     assert [error for _, error in results(events)] == [False] * 7
@@ -54,17 +54,22 @@ async def test_an_agent_edits_a_file_and_what_it_leaves_can_be_downloaded(
     assert offered == {"Read", "Write", "Edit", "Glob", "Grep", "Bash", CLOCK}
     assert [shown for shown, _ in results(events)[:6]] == [{}] * 6
     args = [event.data["args"] for event in events if event.type == "tool_call_start"]
-    assert [call.get("file_path") for call in args[:3]] == ["notes/a.txt", "notes/a.txt", "report.html"]
+    assert [call.get("file_path") for call in args[:3]] == ["notes/a.txt", "notes/a.txt", "d/pä ge.html"]
     assert args[4]["path"] == "."
     assert "THE NEW TEXT" in answered(world)[5]
     assert str(tmp_path) not in json.dumps([event.data for event in events])
     assert str(tmp_path) not in json.dumps(world.simulator.requests[-1].body)
+    messages = (await world.http.get("/v1/sessions/s")).json()["messages"]
+    calls = [message["toolName"] for message in messages if message["type"] == "tool_call"]
+    assert calls == ["Read", "Edit", "Write", "Glob", "Grep", "Bash", "core__get_current_time"]
+    assert str(tmp_path) not in json.dumps(messages)
     run_id = events[0].data["runId"]
+    await _is_never_shown(world, run_id)
     kept = await files(world, run_id)
     assert {path: (item["origin"], item["mediaType"]) for path, item in kept.items()} == {
+        "d/pä ge.html": ("created", "text/html"),
         "loud.txt": ("created", "text/plain"),
         "notes/a.txt": ("changed", "text/plain"),
-        "report.html": ("created", "text/html"),
         "same.txt": ("uploaded", "text/plain"),
     }
     text = await read(world, run_id, "notes/a.txt")
@@ -75,15 +80,11 @@ async def test_an_agent_edits_a_file_and_what_it_leaves_can_be_downloaded(
     assert not any(b"THE NEW TEXT" in content for content in contents_below(tmp_path / "data"))
 
 
-async def test_a_page_is_saved_and_never_shown(world_of: WorldOf, tmp_path: Path) -> None:
-    page = ToolUse("Write", {"file_path": "/workspace/d/pä ge.html", "content": "<script>1</script>"})
-    # The CLI must offer and allow this tool also where it is the only one.
-    world = await world_of(calling(page), **settings(tmp_path, tools="[Write]"))
-    events = await world.run(a_request("go", graphId=EDITOR))
+async def _is_never_shown(world: World, run_id: str) -> None:
+    """A page is saved by a browser."""
+    response = await world.http.get(f"/v1/runs/{run_id}/files/d/p%C3%A4%20ge.html")
 
-    response = await world.http.get(f"/v1/runs/{events[0].data['runId']}/files/d/p%C3%A4%20ge.html")
-
-    assert response.content == b"<script>1</script>"
+    assert response.content == b"<b>Report</b>"
     assert response.headers["content-type"] == "application/octet-stream"
     assert response.headers["content-disposition"] == "attachment; filename*=UTF-8''p%C3%A4%20ge.html"
     assert response.headers["x-content-type-options"] == "nosniff"
@@ -113,48 +114,22 @@ async def test_mounts_are_copied_and_stay_as_they_are(world_of: WorldOf, tmp_pat
     assert await read(world, run_id, "p/src/main.py") == b"print(2)\n"
 
 
-async def test_files_belong_to_their_account_and_the_run_knows_its_uploads_at_once(
-    world_of: WorldOf, tmp_path: Path
-) -> None:
-    hold = Hold(index=1)
-    world = await world_of(in_turn(Reply([Text("a b c")], hold=hold)), **settings(tmp_path))
-    run_id = await world.start(a_request("go", graphId=EDITOR, files=[upload("a.txt", "x")]))
-    await hold.reached.wait()
-
-    listing = (await world.http.get(f"/v1/runs/{run_id}/files")).json()
-
-    assert [item["path"] for item in listing["items"]] == ["a.txt"]
-    assert (listing["complete"], listing["truncated"], listing["expiresAt"]) == (False, False, None)
-    hold.until.set()
-    await world.ended(run_id)
-    listing = (await world.http.get(f"/v1/runs/{run_id}/files")).json()
-    assert (listing["complete"], listing["truncated"]) == (True, False)
-    assert listing["expiresAt"] is not None
-
-
-async def test_a_conversation_goes_on_in_a_workspace_of_its_own(world_of: WorldOf, tmp_path: Path) -> None:
-    write = ToolUse("Write", {"file_path": "/workspace/a.txt", "content": "1"})
-    model = in_turn(Reply([write]), Reply([Text("written")]), Reply([bash("ls")]), Reply([Text("none")]))
-    world = await world_of(model, **settings(tmp_path))
-
-    await world.run(a_request("write", graphId=EDITOR, stateKey="s"))
-    events = await world.run(a_request("look", graphId=EDITOR, stateKey="s"))
-
-    assert events[-1].data["finishReason"] == "stop"
-    assert "written" in json.dumps(world.simulator.requests[2].body)
-    assert "a.txt" not in answered(world)[-1].splitlines()[-1]
-    messages = (await world.http.get("/v1/sessions/s")).json()["messages"]
-    calls = [message for message in messages if message["type"] == "tool_call"]
-    assert [call["toolName"] for call in calls] == ["Write", "Bash"]
-    assert str(tmp_path) not in json.dumps(messages)
-
-
-async def test_files_are_there_until_the_workspace_expires(
+async def test_files_are_there_at_once_and_until_the_workspace_expires(
     world_of: WorldOf, tmp_path: Path, database_url: str
 ) -> None:
-    world = await world_of(calling(), **settings(tmp_path))
+    hold = Hold(index=1)
+    world = await world_of(in_turn(Reply([Text("done")], hold=hold)), **settings(tmp_path))
     body = a_request("go", graphId=EDITOR, runId="r1", files=[upload("a.txt", "content")])
-    await world.run(body)
+    await world.start(body)
+    await hold.reached.wait()
+    at_once = (await world.http.get("/v1/runs/r1/files")).json()
+    hold.until.set()
+    await world.ended("r1")
+    listing = (await world.http.get("/v1/runs/r1/files")).json()
+    assert [item["path"] for item in at_once["items"]] == ["a.txt"]
+    assert (at_once["complete"], at_once["truncated"], at_once["expiresAt"]) == (False, False, None)
+    assert (listing["complete"], listing["truncated"]) == (True, False)
+    assert listing["expiresAt"] is not None
     again = await world.http.post("/v1/runs/wait", json=body)
     other = await world.http.post("/v1/runs", json={**body, "files": [upload("a.txt", "CONTENT")]})
     assert again.json()["content"] == "done"

@@ -1,21 +1,18 @@
 """An operator reads what a run did: prompts as the model got them, capabilities, decisions."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse
-from app.simulator.server import Simulator
+from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from tests.e2e import office as mail_office
 from tests.e2e.agents import MESSAGES, every_agent, without_cli
 from tests.e2e.office import MAIL, MAILER
-from tests.e2e.servers import a_server
-from tests.e2e.stories import ASSISTANT, CLOCK, World, WorldOf, a_request, until
+from tests.e2e.stories import CLOCK, World, WorldOf, a_request
 from tests.e2e.workshop import calling
-from tests.patience import PATIENCE_S
+from tests.patience import until_shown
 
 TO_BOB = ToolUse(MAIL, {"to": "bob@example.org", "text": "Hello Bob"})
 TO_EVE = ToolUse(MAIL, {"to": "eve@example.org", "text": "Hello Eve"})
@@ -104,31 +101,23 @@ async def test_an_operator_may_keep_none(world_of: WorldOf) -> None:
     assert await evidence(world.http, run_id) == []
 
 
-async def test_a_killed_server_leaves_what_its_run_did(migrated_path: Path) -> None:
+@without_cli
+async def test_what_a_run_did_is_stored_before_it_ends(world_of: WorldOf) -> None:
+    """It is read from the database, and so is left by a server that is killed."""
     hold = Hold(index=1)
-    call = ToolUse(CLOCK.removeprefix("mcp__runtally__"), {})
+    world = await world_of(in_turn(Reply([ToolUse(CLOCK, {})]), Reply([Text("So far.")], hold=hold)))
+    run_id = await world.start(a_request())
+    await hold.reached.wait()
 
-    def respond(_: ApiRequest) -> Reply:
-        first = len(simulator.requests) == 1
-        return Reply([call]) if first else Reply([Text("So far.")], hold=hold)
+    def has_decision(page: dict[str, Any]) -> bool:
+        return bool(of_type(page["items"], "call_decided"))
 
-    async with Simulator(respond) as simulator:
-        async with a_server(migrated_path, simulator.url) as (server, http):
-            graph = ASSISTANT.replace("claude_agents", MESSAGES)
-            posted = await http.post("/v1/runs", json=a_request(graphId=graph))
-            run_id = posted.raise_for_status().json()["runId"]
-            await until(lambda: len(simulator.requests) == 2)
-            async with asyncio.timeout(PATIENCE_S):
-                while not of_type(await evidence(http, run_id), "call_decided"):
-                    await asyncio.sleep(0.1)
-            server.kill()
-            await asyncio.to_thread(server.wait)
-        hold.until.set()
-        async with a_server(migrated_path, simulator.url) as (_, http):
-            found = await evidence(http, run_id)
+    found = await until_shown(world.http, f"/v1/runs/{run_id}/evidence", has_decision)
+    hold.until.set()
+    await world.ended(run_id)
 
-    assert of_type(found, "prompt_rendered")
-    assert of_type(found, "call_decided")[0]["decision"] == "allow"
+    assert of_type(found["items"], "call_decided")[0]["decision"] == "allow"
+    assert of_type(found["items"], "prompt_rendered")
 
 
 async def status_of(world: World, run_id: str, scopes: list[str]) -> int:

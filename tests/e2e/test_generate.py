@@ -73,28 +73,23 @@ async def test_a_text_is_a_run_with_a_receipt(world_of: WorldOf) -> None:
     assert (asked.last_text, asked.tool_names) == ("hello", [])
 
 
-@pytest.mark.parametrize(
-    ("reply", "problem"),
-    [
-        (Reply([Text("on and on")], stop_reason="max_tokens"), (422, "length")),
-        (Reply([]), (502, "invalid_output")),
-        (Reply([Thinking("hm")]), (502, "invalid_output")),
-        (
-            Reply([Text("one two"), Text("three four")], cut_after=7, delta_delay_s=0.05),
-            (502, "invalid_output"),
-        ),
-    ],
-    ids=["too long", "empty", "only thought", "cut after a block"],
-)
-async def test_a_text_is_one_message_whatever_the_agent_does(
-    world_of: WorldOf, reply: Reply, problem: tuple[int, str]
-) -> None:
-    world = await world_of(lambda _: reply)
+NO_TEXTS = [
+    (Reply([Text("on and on")], stop_reason="max_tokens"), (422, "length")),
+    (Reply([Thinking("hm")]), (502, "invalid_output")),
+    (Reply([Text("one two"), Text("three four")], cut_after=7, delta_delay_s=0.05), (502, "invalid_output")),
+]
 
-    response = await _text(world)
 
-    assert (response.status_code, response.json()["code"]) == problem
-    assert len(await world.receipts(response.json()["runId"])) == len(world.simulator.sent) == 1
+async def test_a_text_is_one_message_whatever_the_agent_does(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    for number, (reply, problem) in enumerate(NO_TEXTS, 1):
+        world.simulator.responder = in_turn(reply)
+
+        response = await _text(world)
+
+        assert (response.status_code, response.json()["code"]) == problem
+        assert len(await world.receipts(response.json()["runId"])) == 1
+        assert len(world.simulator.sent) == number
 
 
 async def test_an_object_that_does_not_match_is_sent_back_once(world_of: WorldOf) -> None:
@@ -129,7 +124,7 @@ async def test_an_answer_without_the_object_is_an_error_never_null(
 
 
 async def test_a_run_that_fails_is_a_problem_that_names_it(world_of: WorldOf) -> None:
-    """The status of each failure: see `tests/unit/runs/test_generate.py`."""
+    """The status of each failure: see `tests/unit/runs/events/test_failures.py`."""
     world = await world_of(in_turn(), executors=scripted(Fail(UNAVAILABLE)))
 
     for response in (await _text(world, runId="failed-1"), await _object(world, runId="failed-2")):

@@ -26,12 +26,16 @@ async def test_an_error_of_the_provider_becomes_one_of_our_words(world_of: World
     failures = {f"http-{failure.status}": failure for failure, _ in FAILURES}
     world = await world_of(lambda request: failures[request.last_text])
 
-    ends = await asyncio.gather(*(world.run(a_request(name, runId=name)) for name in failures))
+    ends = await asyncio.gather(
+        *(world.run(a_request(name, runId=name, stateKey=f"of-{name}")) for name in failures)
+    )
 
     for name, events, (_, error) in zip(failures, ends, FAILURES, strict=True):
         assert _end(events) == (error, "error")
         stream, run = await world.raw(name), await world.http.get(f"/v1/runs/{name}")
-        assert SECRET not in stream + run.content
+        session = (await world.http.get(f"/v1/sessions/of-{name}")).content
+        assert SECRET not in stream + run.content + session
+        assert b"API Error" not in session
         assert run.json()["status"] == "failed"
         assert await world.receipts(name) == []
 

@@ -119,6 +119,15 @@ async def until_gone(processes: Iterable[psutil.Process]) -> None:
     await until(lambda: not any(each.is_running() and each.status() != "zombie" for each in processes))
 
 
+@pytest.fixture
+def heard_hangups() -> Iterator[None]:
+    """Where the tests themselves run under `nohup`, what they start would ignore them."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heard_hangups")
 async def test_a_process_is_killed_and_another_takes_its_place_and_every_message_is_billed_once(
     migrated_path: Path,
 ) -> None:
@@ -143,7 +152,8 @@ async def test_a_process_is_killed_and_another_takes_its_place_and_every_message
             lost = (await asked(lambda: command.http.get("/v1/runs/lost/events"))).text
             receipts = await command.receipts()
             family = command.process.children(recursive=True)
-            command.process.terminate()
+            # Its terminal is closed.
+            command.process.send_signal(signal.SIGHUP)
             status = await asyncio.to_thread(command.process.wait, STOPPED_S)
             await until_gone(family)
         hold.until.set()
@@ -157,67 +167,6 @@ async def test_a_process_is_killed_and_another_takes_its_place_and_every_message
     assert bill(whole) == wire(each for each in of_others if each.final_usage is not None)
     assert (status, [(line["name"], line["status"]) for line in ended]) == (0, [(name, -signal.SIGKILL)])
     assert {line["server_process"] for line in command.lines()} == {"supervisor", "1", "2"}
-
-
-async def test_the_bill_of_several_processes_equals_the_wire_and_others_open_nothing_they_share(
-    migrated_path: Path,
-) -> None:
-    """Every case of the bill at once; whichever process takes it."""
-    responders = {case: make() for case, (make, _, _) in CASES.items()}
-
-    def respond(request: ApiRequest) -> Answer | Awaitable[Answer]:
-        return responders[questions(request)[0]](request)
-
-    def body(case: str) -> dict[str, Any]:
-        return a_request(case, graphId=ANALYST, model="claude-sonnet-4-6", limits=CASES[case][1])
-
-    async with (
-        Simulator(named(MESSAGES, respond)) as simulator,
-        a_command(migrated_path, simulator, 2) as command,
-    ):
-        relay = next(line["relay"] for line in command.lines() if line["event"] == "server.started")
-        directory = Path(relay).parent
-        sockets = {path.name for path in directory.iterdir() if path.is_socket()}
-        mode = directory.stat().st_mode & 0o777
-        await asyncio.gather(*(command.answer(body(case)) for case in CASES))
-        async with asyncio.timeout(PATIENCE_S):
-            while len(receipts := await command.receipts()) < len(wire(simulator.sent)):
-                await asyncio.sleep(0.05)
-        sent = list(simulator.sent)
-
-    assert bill(receipts) == wire(sent)
-    assert sockets == {"valkey.sock", "1.metrics", "2.metrics"}
-    assert mode == 0o700
-    assert not directory.exists()
-
-
-@pytest.fixture
-def heard_hangups() -> Iterator[None]:
-    """Where the tests themselves run under `nohup`, what they start would ignore them."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
-@pytest.mark.usefixtures("heard_hangups")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
-async def test_nothing_is_left_of_a_command_that_was_killed_or_whose_terminal_was_closed(
-    migrated_path: Path, number: signal.Signals
-) -> None:
-    directory = migrated_path / "t"
-    directory.mkdir()
-    async with (
-        Simulator(echo) as simulator,
-        a_command(migrated_path, simulator, 2, TMPDIR=str(directory)) as command,
-    ):
-        family = command.process.children(recursive=True)
-        shared = list(directory.glob("runtally-*"))
-        command.process.send_signal(number)
-        await until_gone([command.process, *family])
-
-    assert len(family) > 4
-    assert len(shared) == 1
-    assert not list(directory.glob("runtally-*"))
 
 
 async def test_a_signal_in_the_first_moments_leaves_nothing(tmp_path: Path) -> None:
@@ -252,15 +201,50 @@ async def started_in(directory: Path, *within: str, **settings: str) -> asyncio.
     )
 
 
-async def test_a_next_turn_is_executed_where_its_agent_is_parked_wherever_it_is_posted(
+async def test_the_bill_equals_the_wire_a_turn_finds_its_agent_and_nothing_is_left_of_a_killed_command(
     migrated_path: Path,
 ) -> None:
-    """The turn is kept for that process for 100 ms only, which a busy machine may miss."""
+    """Every case of the bill at once, whichever process takes it; others open nothing that they share."""
+    responders = {case: make() for case, (make, _, _) in CASES.items()}
+
+    def respond(request: ApiRequest) -> Answer | Awaitable[Answer]:
+        return responders.get(questions(request)[0], echo)(request)
+
+    def body(case: str) -> dict[str, Any]:
+        graph = ANALYST.replace(CLAUDE, MESSAGES)
+        return a_request(case, graphId=graph, model="claude-sonnet-4-6", limits=CASES[case][1])
+
+    temporary = migrated_path / "t"
+    temporary.mkdir()
+    own = {"RUNTALLY_IDLE_PROCESSES": "4", "TMPDIR": str(temporary)}
     async with (
-        Simulator(echo) as simulator,
-        a_command(migrated_path, simulator, 2, agent=CLAUDE, RUNTALLY_IDLE_PROCESSES="4") as command,
-        AsyncExitStack() as stack,
+        Simulator(named(MESSAGES, respond)) as simulator,
+        a_command(migrated_path, simulator, 2, agent=CLAUDE, **own) as command,
     ):
+        (directory,) = temporary.glob("runtally-*")
+        sockets = {path.name for path in directory.iterdir() if path.is_socket()}
+        mode = directory.stat().st_mode & 0o777
+        await asyncio.gather(*(command.answer(body(case)) for case in CASES))
+        async with asyncio.timeout(PATIENCE_S):
+            while len(receipts := await command.receipts()) < len(wire(simulator.sent)):
+                await asyncio.sleep(0.05)
+        assert bill(receipts) == wire(simulator.sent)
+        await assert_executed_where_parked(command)
+        asked_last = questions(simulator.requests[-1])
+        family = command.process.children(recursive=True)
+        command.process.kill()
+        await until_gone([command.process, *family])
+
+    assert sockets == {"valkey.sock", "1.metrics", "2.metrics"}
+    assert mode == 0o700
+    assert [text for text in asked_last if text] == ["first", "second"]
+    assert len(family) > 4
+    assert not list(temporary.glob("runtally-*"))
+
+
+async def assert_executed_where_parked(command: Command) -> None:
+    """The turn is kept for that process for 100 ms only, which a busy machine may miss."""
+    async with AsyncExitStack() as stack:
         one, two = (psutil.Process(command.started(name)[0]) for name in "12")
         of_one = await stack.enter_async_context(a_connection(command, other=two))
         of_two = await stack.enter_async_context(a_connection(command, other=one))
@@ -274,12 +258,8 @@ async def test_a_next_turn_is_executed_where_its_agent_is_parked_wherever_it_is_
             parked = min(parked + 1, 2)
             await command.until_metric("runtally_cli_processes", 'state="parked"', _1=parked)
             if await command.executes(turn(of_two, "second", key)) == "1":
-                break
-        else:
-            pytest.fail("No turn was given to the process that keeps its agent.")
-        asked_last = questions(simulator.requests[-1])
-
-    assert [text for text in asked_last if text] == ["first", "second"]
+                return
+    pytest.fail("No turn was given to the process that keeps its agent.")
 
 
 async def test_what_prevents_the_start_is_reported_once_and_ends_the_command(migrated_path: Path) -> None:

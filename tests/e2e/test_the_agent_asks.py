@@ -161,7 +161,7 @@ async def test_a_tool_server_asks_in_its_own_name(world_of: WorldOf, tmp_path: P
     assert "licitation not supported" in str(refused["content"])
 
 
-@every_agent
+@without_cli
 async def test_questions_that_are_too_long_are_not_asked(world_of: WorldOf, tmp_path: Path) -> None:
     """The model learns why, and that it cannot answer for the person."""
     long = {

@@ -4,6 +4,7 @@ import os
 import shlex
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,6 @@ from tests.log_lines import Written, written_log
 # What the SDK has begun to read of a program that it stops is left to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
-_A_LONG_LINE = shlex.join(["exec", sys.executable, "-c", "print('x' * 65 * 2**20)"])
-
 
 def _once_connected(statement: str) -> str:
     """A command that answers the SDK's first request, and then executes this statement of Python."""
@@ -33,18 +32,20 @@ print(json.dumps({"type": "control_response", "response": response}), flush=True
     return shlex.join(["exec", sys.executable, "-c", answer + statement])
 
 
-HOW: dict[str, tuple[AgentFailure, str]] = {
-    "exits at once": ("not_started", "exit 1"),
-    "writes garbage": ("line_broken", "echo '{garbage'; exec cat > /dev/null"),
-    "writes a line of 65 MiB": ("line_too_long", _A_LONG_LINE),
-    "exits once it is connected": ("exited", _once_connected("sys.exit(3)")),
-    "is killed for memory": ("killed", _once_connected("os.kill(os.getpid(), 9)")),
-    "ends its output": ("disconnected", _once_connected("sys.exit(0)")),
-}
+HOW: list[tuple[AgentFailure, str]] = [
+    ("exited", _once_connected("sys.exit(3)")),
+    ("not_started", "exit 1"),
+    ("line_broken", "echo '{garbage'; exec cat > /dev/null"),
+    # As if there were no memory left.
+    ("killed", _once_connected("os.kill(os.getpid(), 9)")),
+    # It ends its output.
+    ("disconnected", _once_connected("sys.exit(0)")),
+    ("not_started", "exit 2"),
+]
 
 
-def a_cli(directory: Path, how: str, *, starts: int) -> Cli:
-    """The bundled CLI behind a program that fails in this way, as often as this."""
+def a_cli(directory: Path, *failing: str) -> Cli:
+    """A program that fails in these ways, one after the other, and then is the bundled CLI."""
     records, path = directory / "starts", directory / "claude"
     records.mkdir()
     # Each start takes the next number. Nothing here is a child, which would keep the output open when the
@@ -52,8 +53,8 @@ def a_cli(directory: Path, how: str, *, starts: int) -> Cli:
     path.write_text(
         f"#!/bin/sh\nnumber=0\nset -C\n"
         f"until 2> /dev/null true > {records}/$number; do number=$((number + 1)); done\nset +C\n"
-        f"if [ $number -lt {starts} ]; then {how}; fi\n"
-        f'exec {shlex.quote(str(bundled_cli()))} "$@"\n'
+        + "".join(f"if [ $number -eq {number} ]; then {how}; fi\n" for number, how in enumerate(failing))
+        + f'exec {shlex.quote(str(bundled_cli()))} "$@"\n'
     )
     path.chmod(0o700)
     return Cli(path)
@@ -68,12 +69,9 @@ async def outcome(world: World, run_id: str) -> dict[str, Any]:
     return final
 
 
-@pytest.mark.parametrize("name", HOW)
-async def test_a_run_whose_agent_said_nothing_begins_again(
-    world_of: WorldOf, tmp_path: Path, name: str
-) -> None:
-    failure, how = HOW[name]
-    world = await world_of(in_turn(Reply([Text("hello")])), cli=lambda _: a_cli(tmp_path, how, starts=1))
+async def test_a_run_whose_agent_said_nothing_begins_again(world_of: WorldOf, tmp_path: Path) -> None:
+    failure, how = HOW[0]
+    world = await world_of(in_turn(Reply([Text("hello")])), cli=lambda _: a_cli(tmp_path, how))
 
     with written_log() as log:
         events = await world.run(a_request(runId="r1"))
@@ -82,14 +80,25 @@ async def test_a_run_whose_agent_said_nothing_begins_again(
     started = [event.data["attempt"] for event in events if event.type == "run_started"]
     assert (started, events[-1].data["finishReason"]) == ([0, 1], "stop")
     assert len(await world.receipts("r1")) == 1
-    assert (
-        f'runtally_agent_failures_total{{failure="{failure}"}} 1.0'
-        in world.services.metrics.render().decode()
-    )
+
+
+async def test_each_failure_is_logged_and_counted_by_its_name(world_of: WorldOf, tmp_path: Path) -> None:
+    """Two in each run, which begins again once."""
+    world = await world_of(in_turn(), cli=lambda _: a_cli(tmp_path, *(how for _, how in HOW)))
+
+    with written_log() as log:
+        for _ in HOW[::2]:
+            events = await world.run(a_request())
+            assert [event.data.get("error") for event in events[-2:]] == ["agent_unavailable", None]
+    counted = world.services.metrics.render().decode()
+
+    assert failures(log) == [failure for failure, _ in HOW]
+    for failure, count in Counter(failure for failure, _ in HOW).items():
+        assert f'runtally_agent_failures_total{{failure="{failure}"}} {count}.0' in counted
 
 
 async def test_a_program_that_always_fails_is_started_twice(world_of: WorldOf, tmp_path: Path) -> None:
-    cli = a_cli(tmp_path, "exit 1", starts=1_000)
+    cli = a_cli(tmp_path, *["exit 1"] * 9)
     world = await world_of(in_turn(), cli=lambda _: cli, RUNTALLY_IDLE_PROCESSES=2)
 
     events = await world.run(a_request(runId="r1", stateKey="chat"))

@@ -101,23 +101,11 @@ CASES: dict[str, tuple[Callable[[], Responder], dict[str, Any], str | set[str]]]
         {},
         "error",
     ),
-    "turns used up": (lambda: lambda _: Reply([ToolUse(CLOCK)]), {"maxTurns": 2}, "max_turns"),
-    "continuations that ignore the turns": (
-        lambda: lambda _: Reply([Text("on and on")], stop_reason="max_tokens"),
-        {"maxTurns": 1},
-        "length",
-    ),
     "continuations to their end": (
         lambda: lambda _: Reply([Text("on and on")], stop_reason="max_tokens"),
         {},
         "length",
     ),
-    "the dollar budget used up": (
-        lambda: lambda _: Reply([ToolUse(CLOCK)], usage={"input_tokens": 10_000, "output_tokens": 1}),
-        {"maxBudgetUsd": "0.05"},
-        "budget",
-    ),
-    "the token budget used up": (lambda: lambda _: Reply([ToolUse(CLOCK)]), {"maxTotalTokens": 50}, "budget"),
     "compressed answers": (
         lambda: in_turn(Reply([ToolUse(CLOCK)], encoding="gzip"), Reply([Text("noon")], encoding="deflate")),
         {},
@@ -142,6 +130,19 @@ CASES: dict[str, tuple[Callable[[], Responder], dict[str, Any], str | set[str]]]
         {},
         "stop",
     ),
+    # A process serves turns with equal limits only: those without come first.
+    "turns used up": (lambda: lambda _: Reply([ToolUse(CLOCK)]), {"maxTurns": 2}, "max_turns"),
+    "continuations that ignore the turns": (
+        lambda: lambda _: Reply([Text("on and on")], stop_reason="max_tokens"),
+        {"maxTurns": 1},
+        "length",
+    ),
+    "the dollar budget used up": (
+        lambda: lambda _: Reply([ToolUse(CLOCK)], usage={"input_tokens": 10_000, "output_tokens": 1}),
+        {"maxBudgetUsd": "0.05"},
+        "budget",
+    ),
+    "the token budget used up": (lambda: lambda _: Reply([ToolUse(CLOCK)]), {"maxTotalTokens": 50}, "budget"),
 }
 
 

@@ -3,7 +3,6 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from app.cli.errors import explained
 from app.cli.main import app, console
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.agents import without_cli
+from tests.e2e.preloaded import run_preloaded
 from tests.e2e.stories import ASSISTANT, KEY, WorldOf, a_request, the_settings, until
 from tests.factories import scripted
 from tests.log_lines import written_log
@@ -34,16 +34,9 @@ def of_program(directory: Path, **variables: str) -> dict[str, str]:
 
 
 async def runtally(directory: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A command as a program of its own, whose start takes seconds."""
-    return await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "app", *arguments],
-        env=of_program(directory, **variables),
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=3 * PATIENCE_S,
-    )
+    """A command as a program of its own."""
+    environment = of_program(directory, **variables)
+    return await asyncio.to_thread(run_preloaded, arguments, environment, directory=directory)
 
 
 async def command(directory: Path, *arguments: str, **variables: str) -> Result:

@@ -1,10 +1,8 @@
 """`runtally doctor`: what of an installation cannot be used, said before a run fails of it."""
 
-import asyncio
 import io
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +20,11 @@ from app.platform.settings import Settings
 from app.simulator.script import HttpError, Reply, Text, in_turn
 from app.simulator.server import Simulator
 from tests.e2e.recording_cli import a_login, a_recording_cli, assert_isolated, starts
-from tests.e2e.servers import ROOT
 from tests.e2e.stories import PROVIDER_KEY, the_settings
+from tests.e2e.test_the_commands import runtally
 from tests.e2e.test_the_machines_own_login import ROUTING
 from tests.e2e.workshop import EDITOR
 from tests.e2e.workshop import settings as the_editor
-from tests.patience import PATIENCE_S
 from tests.provider.simulator import ReportingSimulator
 
 NAMES = [
@@ -68,15 +65,8 @@ def printed_of(report: Report) -> str:
 
 async def doctor(directory: Path, *options: str, **variables: str) -> tuple[int, str, str]:
     """Its exit code, what it printed and what it logged."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "app", "doctor", *options),
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": str(directory), **variables},
-        cwd=directory,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    printed, logged = await asyncio.wait_for(process.communicate(), PATIENCE_S)
-    return process.returncode or 0, printed.decode(), logged.decode()
+    done = await runtally(directory, "doctor", *options, **variables)
+    return done.returncode, done.stdout, done.stderr
 
 
 def by_name(report: dict[str, Any]) -> dict[str, dict[str, str]]:

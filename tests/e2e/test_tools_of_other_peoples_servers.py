@@ -50,18 +50,24 @@ def asks(name: str, **arguments: Any) -> list[Reply]:
     return [Reply([ToolUse(name, arguments)]), Reply([Text("There it is.")])]
 
 
-async def test_a_program_is_asked_and_gone_with_the_run(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(in_turn(*asks(SEARCH, q="Ada")), **graphs(tmp_path, program()))
+async def test_a_program_is_asked_has_its_secret_and_is_gone_with_the_run(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    replies = in_turn(*asks("mcp__runtally__library__environment", q="x"))
+    server = program(tools={"environment": "read_only"}, show_results=True)
+    world = await world_of(replies, **graphs(tmp_path, server))
 
-    events = await world.run(a_request("find Ada", graphId=LIBRARIAN))
+    events = await world.run(a_request("go", graphId=LIBRARIAN))
 
     first, second = world.simulator.requests
-    assert [tool_id_of(name) for name in first.tool_names] == ["library__search"]
-    assert "found Ada" in str(second.tool_results)
-    calls = [event.data for event in events if event.type.startswith("tool_call")]
-    assert calls[0]["toolName"] == "library__search"
-    # What it answered is for the model, unless the graph shows it.
-    assert (calls[1]["result"], calls[1]["isError"]) == ({}, False)
+    assert [tool_id_of(name) for name in first.tool_names] == ["library__environment"]
+    called, answered = [event.data for event in events if event.type.startswith("tool_call")]
+    assert called["toolName"] == "library__environment"
+    found = answered["result"]["text"]
+    assert found in str(second.tool_results)
+    assert f"TOKEN={TOKEN}" in found
+    assert "ANTHROPIC" not in found
+    assert "DATABASE_URL" not in found
     await until(lambda: not programs())
 
 
@@ -100,20 +106,6 @@ async def test_a_failure_is_told_to_the_model_alone(world_of: WorldOf, tmp_path:
     ]
 
 
-@without_cli
-async def test_it_has_its_secret_and_nothing_else_of_the_server(world_of: WorldOf, tmp_path: Path) -> None:
-    replies = in_turn(*asks("mcp__runtally__library__environment", q="x"))
-    server = program(tools={"environment": "read_only"}, show_results=True)
-    world = await world_of(replies, **graphs(tmp_path, server))
-
-    events = await world.run(a_request("go", graphId=LIBRARIAN))
-
-    (result,) = [event.data["result"]["text"] for event in events if event.type == "tool_call_result"]
-    assert f"TOKEN={TOKEN}" in result
-    assert "ANTHROPIC" not in result
-    assert "DATABASE_URL" not in result
-
-
 async def test_the_agents_cli_never_has_the_secret(world_of: WorldOf, tmp_path: Path) -> None:
     hold = Hold(index=2)
     async with a_library() as library:
@@ -141,6 +133,10 @@ async def test_a_server_over_http(world_of: WorldOf, tmp_path: Path) -> None:
         events = await world.run(a_request("find Ada", graphId=LIBRARIAN))
 
     assert library.asked == [("search", {"q": "Ada"})]
+    # What it answered is for the model, unless the graph shows it.
+    assert "found Ada" in str(world.simulator.requests[1].tool_results)
+    (result,) = [event.data for event in events if event.type == "tool_call_result"]
+    assert (result["result"], result["isError"]) == ({}, False)
     assert set(library.keys) == {f"Bearer {TOKEN}"}
     assert events[-1].data["finishReason"] == "stop"
 

@@ -73,7 +73,6 @@ AGENTS = """agents:
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgAAAAAgAB4iG8MwAAAABJRU5ErkJggg=="
 IMAGE = {"type": "image", "mediaType": "image/png", "data": DOT}
 TURNS: list[Any] = [
-    "hello",
     "what time is it?",
     [{"type": "text", "text": "look"}, IMAGE],
     "thank you",

@@ -43,9 +43,13 @@ CONVERSATIONS, TURNS = 6, 4
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One story of each environment is short enough for every run of the tests."""
-    marks = [] if metafunc.function is test_a_run_with_each_executor else [pytest.mark.long]
-    metafunc.parametrize("place", [pytest.param(name, marks=marks) for name in ENVIRONMENTS], indirect=True)
+    """One story is short enough for every run of the tests."""
+    is_short = metafunc.function is test_a_run_with_each_executor
+    marks = [] if is_short else [pytest.mark.long]
+    # See test_poolers and test_behind_an_outgoing_proxy.
+    elsewhere = {"pgbouncer-session", "outgoing-proxy"} if is_short else set[str]()
+    places = [pytest.param(name, marks=marks) for name in ENVIRONMENTS if name not in elsewhere]
+    metafunc.parametrize("place", places, indirect=True)
 
 
 @dataclass(frozen=True, slots=True)

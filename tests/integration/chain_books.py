@@ -34,7 +34,7 @@ from tests.patience import PATIENCE_S
 
 UNPRICED = "claude-unheard-of-9"
 DAYS = 3
-MESSAGES = 24
+MESSAGES = 8
 """Of each account and day."""
 ENTRIES = MESSAGES + 5
 """The same: debits, one of them repriced, a grant, an adjustment, a reservation and its release."""

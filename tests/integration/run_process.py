@@ -28,6 +28,7 @@ from app.ids import RunId, RunKey, new_uuid
 from app.platform.clock.lease import Lease
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database, Transaction
+from app.platform.json_schema.checker import SchemaChecker
 from app.platform.server.memory import MemoryCeiling
 from app.platform.storage.service import StorageQuota
 from app.platform.telemetry.service import Telemetry
@@ -56,6 +57,7 @@ from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
 from app.streams.relay.client import Relay
 from tests.factories import an_account
+from tests.patience import PATIENCE_S
 
 ELSEWHERE = new_uuid()
 UNLIMITED = DispatchLimits(10**6, per_account=10**6)
@@ -190,7 +192,11 @@ async def a_process(
             lease=lease,
             telemetry=telemetry,
         )
-        queued = QueuedRuns(database, closer, GraphCatalog(graphs), StorageQuota(database, max_bytes), limits)
+        schemas = await stack.enter_async_context(SchemaChecker(workers=1, check_s=PATIENCE_S))
+        queued = QueuedRuns(
+            *(database, closer, GraphCatalog(graphs), StorageQuota(database, max_bytes), limits),
+            schemas=schemas,
+        )
         channel = None if relay is None else ProcessChannel(relay, process_id)
         commands = RunCommands(
             database,

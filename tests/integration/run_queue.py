@@ -11,7 +11,7 @@ from sqlalchemy import text
 from app.auth.records import KeyRecord
 from app.conversations.repository import take_turn
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.platform.db import Database
+from app.platform.db import Database, NothingStored, Transaction
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import Worker
@@ -97,12 +97,20 @@ class Queue:
 
     async def end(self, key: KeyRecord, run_id: str) -> None:
         """A run of this worker ends."""
+        try:
+            async with self.database.write() as tx:
+                await self.end_in(tx, key, run_id, may_share=True)
+        except NothingStored:
+            async with self.database.write() as tx:
+                await self.end_in(tx, key, run_id, may_share=False)
+
+    async def end_in(self, tx: Transaction, key: KeyRecord, run_id: str, *, may_share: bool) -> None:
+        """The same in a transaction."""
         run = RunKey(key.account_id, RunId(run_id))
-        async with self.database.write() as tx:
-            record = await find_run(tx, run)
-            assert record is not None
-            values = finish_values(record.attempt, a_final(run_id), None, skills=(), events=())
-            assert await self.queue.end(tx, run, values, evidence=(), is_debited=True)
+        record = await find_run(tx, run)
+        assert record is not None
+        values = finish_values(record.attempt, a_final(run_id), None, skills=(), events=())
+        assert await self.queue.end(*(tx, run, values), evidence=(), is_debited=True, may_share=may_share)
 
     async def held(self) -> dict[str, str | None]:
         """What each queued run waits for."""

@@ -19,7 +19,7 @@ FRIEND = "https://chat.example.org"
 OURS = {"Sec-Fetch-Site": "same-origin"}
 SESSION = "/v1/browser-session"
 CHANGES: list[tuple[str, str, Any]] = [
-    ("POST", "/v1/runs", a_request()),
+    ("POST", "/v1/runs", a_request(graphId="messages:assistant")),
     ("POST", "/v1/runs/nope/cancel", None),
     ("PATCH", "/v1/runs/nope", {"permissionMode": "plan"}),
     ("DELETE", "/v1/sessions/nope", None),

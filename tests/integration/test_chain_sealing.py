@@ -226,7 +226,7 @@ async def test_writers_at_once_and_recovered_journals_leave_one_chain_for_each_a
         await Budgets(database).set_budget(owner.account_id, a_budget(credits=10**12))
     _leave_journals(tmp_path / "journal", owners)
     rng = random.Random(11)  # noqa: S311 - nothing secret
-    facts = [a_fact(owner, f"msg_{number}") for number in range(60) for owner in owners] * 2
+    facts = [a_fact(owner, f"msg_{number}") for number in range(30) for owner in owners] * 2
     rng.shuffle(facts)
 
     async with AsyncExitStack() as stack:
@@ -245,4 +245,4 @@ async def test_writers_at_once_and_recovered_journals_leave_one_chain_for_each_a
 
     assert (await chain_books.verified(database_url, key)).findings == ()
     links = await rows(database, "SELECT count(*) AS number FROM chain_links GROUP BY account_id")
-    assert {row.number for row in links} == {61 + 3 * 10}
+    assert {row.number for row in links} == {31 + 3 * 10}

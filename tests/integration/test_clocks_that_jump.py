@@ -1,13 +1,14 @@
 """Clocks that jump: of the host, and of a real PostgreSQL, whose functions are replaced by planted ones."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
 from app.auth.records import KeyRecord
 from app.billing.budgets.service import Budgets
@@ -50,10 +51,10 @@ class Host:
         return datetime.now(UTC) + self.off
 
 
-async def plant(url: str, off: timedelta) -> None:
+async def plant(url: str, off: timedelta, functions: Sequence[str] = ("now", "clock_timestamp")) -> None:
     """Set the clock of a database, for connections that are opened or have been since it was set first."""
     admin = await asyncpg.connect(url)
-    for function in ("now", "clock_timestamp"):
+    for function in functions:
         await admin.execute(
             f"CREATE OR REPLACE FUNCTION public.{function}() RETURNS timestamptz LANGUAGE sql VOLATILE AS "
             f"$$ SELECT pg_catalog.{function}() + interval '{off.total_seconds()} seconds' $$"
@@ -141,6 +142,17 @@ async def test_a_jump_of_the_database_ends_no_run_of_a_living_process(
         found = (await core.service.get(run)).status
 
     assert (waiting, found) == ("running", "failed")
+
+
+async def test_a_heartbeat_that_waited_for_a_lock_is_no_jump(database_url: str, tmp_path: Path) -> None:
+    async with planted_time(database_url, timedelta()) as planted, a_core(planted, tmp_path) as core:
+        await beat(core)
+        # Its transaction began an hour ago.
+        await plant(database_url, -timedelta(hours=1), ["now"])
+        with capture_logs() as logs:
+            await beat(core)
+
+    assert "clock.jumped" not in [entry["event"] for entry in logs]
 
 
 @pytest.mark.parametrize("jump", JUMPS)

@@ -1,7 +1,7 @@
 import httpx
 
-from app.http.app import documented_app
 from app.simulator.script import in_turn
+from tests.api_document import api_document
 from tests.e2e.stories import WorldOf, a_request
 
 FRIEND = "https://chat.example.org"
@@ -47,7 +47,7 @@ async def test_a_configured_origin_is_allowed(world_of: WorldOf) -> None:
 
 async def test_every_method_is_allowed_for_configured_origins_alone(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), RUNTALLY_CORS_ORIGINS=FRIEND)
-    methods = {method.upper() for path in documented_app().openapi()["paths"].values() for method in path}
+    methods = {method.upper() for path in api_document()["paths"].values() for method in path}
 
     for method in methods:
         asked = {**PREFLIGHT, "Origin": FRIEND, "Access-Control-Request-Method": method}

@@ -66,33 +66,33 @@ async def test_it_works_below_a_private_missing_parent_directory(tmp_path: Path)
     assert (private / "a" / "b" / "postgres").stat().st_mode & 0o777 == 0o700
 
 
-async def test_its_password_is_required_and_private(tmp_path: Path) -> None:
-    async with EmbeddedPostgres.start(tmp_path) as server:
+async def test_its_password_is_required_and_private(migrated_path: Path) -> None:
+    async with EmbeddedPostgres.start(migrated_path) as server:
         with pytest.raises(asyncpg.InvalidPasswordError):
-            await query(server.url.replace(_password(tmp_path), "guess"), "SELECT 1")
+            await query(server.url.replace(_password(migrated_path), "guess"), "SELECT 1")
 
         for name in ("password", "url"):
-            assert (tmp_path / "postgres" / name).stat().st_mode & 0o777 == 0o600
+            assert (migrated_path / "postgres" / name).stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_second_server_is_refused_but_a_command_can_attach(tmp_path: Path) -> None:
-    async with EmbeddedPostgres.start(tmp_path) as server:
+async def test_a_second_server_is_refused_but_a_command_can_attach(migrated_path: Path) -> None:
+    async with EmbeddedPostgres.start(migrated_path) as server:
         with pytest.raises(DataDirectoryInUse, match="RUNTALLY_DATA_DIR"):
-            async with EmbeddedPostgres.start(tmp_path):
+            async with EmbeddedPostgres.start(migrated_path):
                 pass
-        async with EmbeddedPostgres.attach(tmp_path) as neighbour:
+        async with EmbeddedPostgres.attach(migrated_path) as neighbour:
             assert neighbour.url == server.url
         assert await query(server.url, "SELECT 1") == 1
 
-    async with EmbeddedPostgres.attach(tmp_path) as alone:
+    async with EmbeddedPostgres.attach(migrated_path) as alone:
         assert await query(alone.url, "SELECT 1") == 1
 
 
 @pytest.mark.parametrize("all_at_once", [False, True])
 async def test_a_killed_server_leaves_no_postgresql_and_no_damage(
-    tmp_path: Path, *, all_at_once: bool
+    migrated_path: Path, *, all_at_once: bool
 ) -> None:
-    parent, url = await _held(tmp_path)
+    parent, url = await _held(migrated_path)
     await query(url, "CREATE TABLE kept AS SELECT 42 AS n")
     family = parent.children(recursive=True)
 
@@ -103,22 +103,22 @@ async def test_a_killed_server_leaves_no_postgresql_and_no_damage(
     parent.wait()
 
     await until(lambda: not any(process.is_running() for process in family))
-    async with EmbeddedPostgres.start(tmp_path) as server:
+    async with EmbeddedPostgres.start(migrated_path) as server:
         assert await query(server.url, "SELECT n FROM kept") == 42
 
 
-async def test_postgresql_that_ends_is_started_again(tmp_path: Path) -> None:
+async def test_postgresql_that_ends_is_started_again(migrated_path: Path) -> None:
     with capture_logs() as logs:
-        async with EmbeddedPostgres.start(tmp_path) as server:
+        async with EmbeddedPostgres.start(migrated_path) as server:
             await query(server.url, "CREATE TABLE kept AS SELECT 42 AS n")
             for number in (signal.SIGKILL, signal.SIGTERM):
-                postmaster = postmaster_of(tmp_path)
+                postmaster = postmaster_of(migrated_path)
 
                 postmaster.send_signal(number)
 
                 await asyncio.to_thread(postmaster.wait, PATIENCE_S)
                 assert await _queried(server.url, "SELECT n FROM kept") == 42
-            watchdog = _watchdog_of(postmaster_of(tmp_path))
+            watchdog = _watchdog_of(postmaster_of(migrated_path))
             family = [watchdog, *watchdog.children(recursive=True)]
             await until(lambda: [log["status"] for log in logs if "status" in log] == [-signal.SIGKILL, 0])
 
@@ -126,10 +126,10 @@ async def test_postgresql_that_ends_is_started_again(tmp_path: Path) -> None:
     assert not any(each.is_running() for each in family)
 
 
-async def test_postgresql_without_its_watchdog_is_ended_when_the_server_stops(tmp_path: Path) -> None:
+async def test_postgresql_without_its_watchdog_is_ended_when_the_server_stops(migrated_path: Path) -> None:
     with capture_logs() as logs:
-        async with EmbeddedPostgres.start(tmp_path) as server:
-            postmaster = postmaster_of(tmp_path)
+        async with EmbeddedPostgres.start(migrated_path) as server:
+            postmaster = postmaster_of(migrated_path)
             _watchdog_of(postmaster).kill()
             await until(lambda: any(log["event"] == "embedded.unwatched" for log in logs))
             assert await query(server.url, "SELECT 1") == 1
@@ -138,16 +138,16 @@ async def test_postgresql_without_its_watchdog_is_ended_when_the_server_stops(tm
     await until(lambda: not is_running(postmaster))
 
 
-async def test_postgresql_that_was_left_running_is_ended_by_the_next_server(tmp_path: Path) -> None:
-    parent, url = await _held(tmp_path)
+async def test_postgresql_that_was_left_running_is_ended_by_the_next_server(migrated_path: Path) -> None:
+    parent, url = await _held(migrated_path)
     await query(url, "CREATE TABLE kept AS SELECT 42 AS n")
-    left = postmaster_of(tmp_path)
+    left = postmaster_of(migrated_path)
     for process in (_watchdog_of(left), parent):
         process.kill()
     parent.wait()
     assert is_running(left)
 
-    async with EmbeddedPostgres.start(tmp_path) as server:
+    async with EmbeddedPostgres.start(migrated_path) as server:
         await until(lambda: not is_running(left))
         assert await query(server.url, "SELECT n FROM kept") == 42
 
@@ -180,8 +180,8 @@ async def _queried(url: str, statement: str) -> object:
             await asyncio.sleep(0.05)
 
 
-async def test_control_c_reaches_the_server_first(tmp_path: Path) -> None:
-    parent, url = await _held(tmp_path)
+async def test_control_c_reaches_the_server_first(migrated_path: Path) -> None:
+    parent, url = await _held(migrated_path)
 
     os.killpg(parent.pid, signal.SIGINT)
     await asyncio.to_thread(parent.wait)

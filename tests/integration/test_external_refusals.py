@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from typing import Any
 
+import httpx
 import pytest
 
 from app.runs.external.service import MOST_CALLS
@@ -145,6 +146,34 @@ class TestCredit:
         assert message.startswith("This call may cost more than what is left of the budget house; one with")
         assert message.endswith("-01T00:00:00Z.")
         assert allowed.status_code == 200
+
+    @pytest.mark.parametrize("limited", [external_calls.prepay, external_calls.limit])
+    async def test_nothing_is_left_of_a_session_whose_first_call_is_refused(
+        self, world_of: WorldOf, limited: Callable[[World, str], Awaitable[None]]
+    ) -> None:
+        world = await world_of(lambda _: Reply([Text("ok")]))
+        await limited(world, "0.01")
+
+        async def decided(session: str, **fields: Any) -> httpx.Response:
+            """The answer, once the machine is not too busy to check the credit."""
+            while (answer := await external_calls.call(world.http, session, **fields)).status_code == 503:
+                pass
+            return answer
+
+        refused = await asyncio.gather(*(decided(session, max_tokens=10_000) for session in ("a", "a", "b")))
+        left = await external_calls.sessions(world.http)
+        await external_calls.settled(world, sessions=0)
+        allowed = await decided("a")
+        again = await decided("a", max_tokens=10_000)
+
+        assert left == []
+        assert [external_calls.error_of(answer)[:2] for answer in [*refused, again]] == [
+            (402, "billing_error")
+        ] * 4
+        assert allowed.status_code == 200
+        (session,) = await external_calls.sessions(world.http)
+        assert session["metadata"] == {"session": "a"}
+        assert len(await external_calls.billed(world, session["runId"], 1)) == 1
 
     async def test_an_idle_session_reserves_nothing(self, world_of: WorldOf) -> None:
         world = await world_of(lambda _: Reply([Text("ok")]))

@@ -2,12 +2,14 @@
 
 import csv
 import io
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import httpx
+import pytest_asyncio
 from pydantic import TypeAdapter
 
 from app.auth.records import KeyRecord
@@ -18,17 +20,36 @@ from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.billing.receipts.repricing import reprice
 from app.platform.pagination import Cursor
-from app.simulator.script import Reply, Text, in_turn
+from app.simulator.script import ApiRequest, Reply, Text
 from app.usage.records import CacheMiss, CostComparison, TokenUsage
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import a_fact
+from tests.integration.conftest import in_shared_world
 from tests.integration.statements import execute
 
+pytestmark = in_shared_world
+
 NOW = datetime.now(UTC)
-SONNET = "claude-sonnet-4-6"
+SONNET, UNPRICED = "claude-sonnet-4-6", "claude-unheard-of-9"
 
 
-async def a_tenant(world: World, account: str = "acme", name: str | None = None) -> tuple[KeyRecord, str]:
+def answer(request: ApiRequest) -> Reply:
+    """Of a model without a price, where it was asked for."""
+    return Reply([Text("hi")], model=UNPRICED if "unheard" in request.last_text else None)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(shared_world_of: WorldOf) -> World:
+    return await shared_world_of(answer)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own(world: World, tenant: httpx.AsyncClient) -> World:
+    """The shared world to an account of the test's own."""
+    return replace(world, http=tenant)
+
+
+async def a_tenant(world: World, account: str, name: str | None = None) -> tuple[KeyRecord, str]:
     return await world.services.accounts.create_key(
         account, ["runs:write", "runs:read", "receipts:read"], name=name
     )
@@ -49,10 +70,9 @@ async def messages(client: httpx.AsyncClient, **wanted: Any) -> list[str]:
     return sorted(item["usageUnitId"] for item in page["items"])
 
 
-async def test_receipts_are_found_by_key_basis_and_origin(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-    key, secret = await a_tenant(world)
-    second, _ = await a_tenant(world)
+async def test_receipts_are_found_by_key_basis_and_origin(world: World) -> None:
+    key, secret = await a_tenant(world, "found")
+    second, _ = await a_tenant(world, "found")
     await charge(
         world,
         receipt(key, "msg_usual"),
@@ -78,9 +98,8 @@ async def test_receipts_are_found_by_key_basis_and_origin(world_of: WorldOf) -> 
     assert last["nextCursor"] is None
 
 
-async def test_the_export_takes_the_same_filters_and_needs_no_header(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-    key, secret = await a_tenant(world)
+async def test_the_export_takes_the_same_filters_and_needs_no_header(world: World) -> None:
+    key, secret = await a_tenant(world, "export")
     await charge(world, receipt(key, "msg_1"), receipt(key, "msg_2", "partial"))
 
     async with a_client(world.url, secret) as client:
@@ -94,9 +113,8 @@ async def test_the_export_takes_the_same_filters_and_needs_no_header(world_of: W
     assert len(json.json()["items"]) == 2
 
 
-async def test_usage_is_split_by_a_second_group(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-    key, secret = await a_tenant(world)
+async def test_usage_is_split_by_a_second_group(world: World) -> None:
+    key, secret = await a_tenant(world, "split")
     models = ("claude-opus-4-5", SONNET, "claude-haiku-4-5")
     await charge(
         world,
@@ -131,9 +149,8 @@ def a_miss(
     )
 
 
-async def test_misses_of_the_cache_are_summed_by_cause(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-    key, secret = await a_tenant(world)
+async def test_misses_of_the_cache_are_summed_by_cause(world: World) -> None:
+    key, secret = await a_tenant(world, "misses")
     other, _ = await a_tenant(world, "other")
     await charge(
         world,
@@ -144,7 +161,7 @@ async def test_misses_of_the_cache_are_summed_by_cause(world_of: WorldOf) -> Non
         a_miss(key, "msg_expired", 3000, "expired"),
         a_miss(other, "msg_of_another", 9000, "changed", "system[2]"),
     )
-    unheard = a_miss(key, "msg_unheard", 4000, "model", model="claude-unheard-of-9", basis="unpriced")
+    unheard = a_miss(key, "msg_unheard", 4000, "model", model=UNPRICED, basis="unpriced")
     await charge(world, unheard)
     rate = Rate(Decimal(3))
     price = OperatorPrice(unheard.model, NOW, ModelPrice("file", rate, rate, Rate(Decimal(1)), rate, rate))
@@ -175,22 +192,24 @@ async def test_misses_of_the_cache_are_summed_by_cause(world_of: WorldOf) -> Non
     assert expired == ["msg_expired"]
 
 
-async def test_alarms_count_what_is_open(world_of: WorldOf) -> None:
-    replies = (Reply([Text("hi")], model="claude-unheard-of-9"), Reply([Text("hi")]))
-    world = await world_of(in_turn(*replies))
-    quiet = (await world.http.get("/v1/alarms")).json()
-    unpriced = await world.start(a_request())
-    await world.ended(unpriced)
-    drifted = await world.start(a_request())
-    await world.ended(drifted)
-    await disagree(world, drifted, {"sdk": 2, "gateway": 1, "drift": 3})
+def a_run(prompt: str = "hi") -> dict[str, Any]:
+    return a_request(prompt, graphId="messages:assistant")
 
-    alarms = (await world.http.get("/v1/alarms")).json()
-    before = (await world.http.get("/v1/alarms", params={"to": "2020-01-01T00:00:00Z"})).json()
+
+async def test_alarms_count_what_is_open(own: World) -> None:
+    quiet = (await own.http.get("/v1/alarms")).json()
+    unpriced = await own.start(a_run("unheard of"))
+    await own.ended(unpriced)
+    drifted = await own.start(a_run())
+    await own.ended(drifted)
+    await disagree(own, drifted, {"sdk": 2, "gateway": 1, "drift": 3})
+
+    alarms = (await own.http.get("/v1/alarms")).json()
+    before = (await own.http.get("/v1/alarms", params={"to": "2020-01-01T00:00:00Z"})).json()
     rate = Rate(Decimal(1))
     price = ModelPrice("file", rate, rate, rate, rate, rate)
-    await reprice(world.services.database, PriceList([OperatorPrice("claude-unheard-of-9", NOW, price)]))
-    later = (await world.http.get("/v1/alarms")).json()
+    await reprice(own.services.database, PriceList([OperatorPrice(UNPRICED, NOW, price)]))
+    later = (await own.http.get("/v1/alarms")).json()
 
     nothing = {
         "drift": {"runs": 0, "messages": 0, "costUsd": "0.0000000000", "newest": []},
@@ -202,7 +221,7 @@ async def test_alarms_count_what_is_open(world_of: WorldOf) -> None:
     assert (run["runId"], run["meters"], run["drift"]) == (drifted, {"sdk": 2, "gateway": 1}, 3)
     assert (alarms["unpriced"]["receipts"], alarms["unpriced"]["runs"]) == (1, 1)
     (waiting,) = alarms["unpriced"]["newest"]
-    assert (waiting["runId"], waiting["model"]) == (unpriced, "claude-unheard-of-9")
+    assert (waiting["runId"], waiting["model"]) == (unpriced, UNPRICED)
     assert later["unpriced"] == nothing["unpriced"]
 
 
@@ -217,16 +236,15 @@ async def disagree(world: World, run_id: str, meters: dict[str, int]) -> None:
     )
 
 
-async def test_a_difference_in_cost_alone_is_an_alarm(world_of: WorldOf) -> None:
-    world = await world_of(lambda _: Reply([Text("hi")]))
-    runs = [await world.start(a_request()) for _ in range(3)]
+async def test_a_difference_in_cost_alone_is_an_alarm(own: World) -> None:
+    runs = [await own.start(a_run()) for _ in range(3)]
     for run_id in runs:
-        await world.ended(run_id)
-    await cost(world, runs[0], "-0.0030000000")
-    await cost(world, runs[1], "0.0000000000")
-    await cost(world, runs[2], None)
+        await own.ended(run_id)
+    await cost(own, runs[0], "-0.0030000000")
+    await cost(own, runs[1], "0.0000000000")
+    await cost(own, runs[2], None)
 
-    drift = (await world.http.get("/v1/alarms")).json()["drift"]
+    drift = (await own.http.get("/v1/alarms")).json()["drift"]
 
     assert (drift["runs"], drift["messages"], drift["costUsd"]) == (1, 0, "0.0030000000")
     (run,) = drift["newest"]
@@ -253,15 +271,14 @@ async def cost(world: World, run_id: str, drift_usd: str | None) -> None:
     )
 
 
-async def test_no_tenant_sees_another(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(Reply([Text("hi")], model="claude-unheard-of-9")))
-    run = await world.start(a_request())
-    await world.ended(run)
-    await disagree(world, run, {"sdk": 1, "gateway": 1, "drift": 1})
-    owners_key = (await world.http.get("/v1/keys")).json()["items"][0]["id"]
-    _, secret = await a_tenant(world, "stranger", "theirs")
+async def test_no_tenant_sees_another(own: World) -> None:
+    run = await own.start(a_run("unheard of"))
+    await own.ended(run)
+    await disagree(own, run, {"sdk": 1, "gateway": 1, "drift": 1})
+    owners_key = (await own.http.get("/v1/keys")).json()["items"][0]["id"]
+    _, secret = await a_tenant(own, "stranger", "theirs")
 
-    async with a_client(world.url, secret) as client:
+    async with a_client(own.url, secret) as client:
         alarms = (await client.get("/v1/alarms")).json()
         keys = (await client.get("/v1/keys")).json()["items"]
         of_owner = await messages(client, apiKeyId=owners_key)
@@ -272,9 +289,8 @@ async def test_no_tenant_sees_another(world_of: WorldOf) -> None:
     assert (of_owner, total["receipts"]) == ([], 0)
 
 
-async def test_keys_are_listed_without_their_secrets(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-    secrets = [(await a_tenant(world, name=name))[1] for name in ("first", "second")]
+async def test_keys_are_listed_without_their_secrets(world: World) -> None:
+    secrets = [(await a_tenant(world, "keys", name=name))[1] for name in ("first", "second")]
     async with a_client(world.url, secrets[0]) as client:
         newest = (await client.get("/v1/keys", params={"limit": 1})).json()
         older = (await client.get("/v1/keys", params={"limit": 1, "cursor": newest["nextCursor"]})).json()
@@ -289,9 +305,8 @@ async def test_keys_are_listed_without_their_secrets(world_of: WorldOf) -> None:
     assert wrong.status_code == 422
 
 
-async def test_only_operators_choose_an_account(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-    key, secret = await a_tenant(world)
+async def test_only_operators_choose_an_account(world: World) -> None:
+    key, secret = await a_tenant(world, "chosen")
     await charge(world, receipt(key, "msg_1"), receipt(key, "msg_2", "unpriced"))
     _, admins = await world.services.accounts.create_key("operators", ["admin", "receipts:read"])
     _, others = await a_tenant(world, "stranger")
@@ -300,13 +315,13 @@ async def test_only_operators_choose_an_account(world_of: WorldOf) -> None:
     async with a_client(world.url, secret) as client:
         own = [(await client.get(path)).json() for path in paths]
     async with a_client(world.url, admins) as client:
-        chosen = [(await client.get(path, params={"account": "acme"})).json() for path in paths]
+        chosen = [(await client.get(path, params={"account": "chosen"})).json() for path in paths]
         by_account = {"groupBy": "account"}
         of_all = (await client.get("/v1/usage", params=by_account)).json()["items"]
-        of_one = (await client.get("/v1/usage", params={**by_account, "account": "acme"})).json()["items"]
+        of_one = (await client.get("/v1/usage", params={**by_account, "account": "chosen"})).json()["items"]
         of_none = (await client.get("/v1/usage", params={"account": "operators"})).json()["total"]
     async with a_client(world.url, others) as client:
-        refused = [await client.get(path, params={"account": "acme"}) for path in paths]
+        refused = [await client.get(path, params={"account": "chosen"}) for path in paths]
 
     assert chosen == own
     assert [item["group"] for item in of_one] == [str(key.account_id)]

@@ -17,6 +17,7 @@ def outcome(response: httpx.Response) -> tuple[int, str | None]:
     return response.status_code, response.json().get("code") if response.content else None
 
 
+@without_cli
 async def test_a_deleted_run_has_no_contents_and_keeps_its_receipts(world_of: WorldOf) -> None:
     hold = Hold(index=4)
     world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
@@ -51,6 +52,7 @@ async def test_a_deleted_run_has_no_contents_and_keeps_its_receipts(world_of: Wo
     assert len(world.simulator.requests) == 1
 
 
+@without_cli
 async def test_a_full_storage_quota_is_a_507_until_something_is_deleted(world_of: WorldOf) -> None:
     world = await world_of(in_turn(*[Reply([Text("ok")])] * 3), **ONE_MB)
     _, key = await world.services.accounts.create_key("umbrella", SCOPES)

@@ -28,23 +28,30 @@ from tests.library_words import shown_words
 SECRET = "s3cret-of-the-library"
 GRAPH = "---\ndescription: Looks things up.\n---\nLook it up.\n"
 PROGRAM = """
-import os, sys
-from mcp.server.mcpserver import MCPServer
-from mcp.types import ToolAnnotations
+import json, os, sys
 if os.environ.get("API_KEY") != "s3cret-of-the-library" or sys.argv[1:] != ["--quiet"]:
     sys.exit(3)
-server = MCPServer("library")
 HINTS = {
-    "search": ToolAnnotations(read_only_hint=True),
-    "tidy": ToolAnnotations(destructive_hint=False),
-    "publish": ToolAnnotations(destructive_hint=False, open_world_hint=True),
-    "burn": None,
-    "burn!": None,
-    "日本": None,
+    "search": {"readOnlyHint": True},
+    "tidy": {"destructiveHint": False},
+    "publish": {"destructiveHint": False, "openWorldHint": True},
+    "burn": {},
+    "burn!": {},
+    "日本": {},
 }
-for name, hints in HINTS.items():
-    server.add_tool(lambda: "done", name=name, description=name, annotations=hints)
-server.run()
+TOOLS = [
+    {"name": name, "description": name, "inputSchema": {"type": "object"}, "annotations": hints}
+    for name, hints in HINTS.items()
+]
+ABOUT = {"capabilities": {"tools": {}}, "serverInfo": {"name": "library", "version": "1"}}
+RESULTS = {"initialize": {"protocolVersion": "2025-06-18", **ABOUT}, "tools/list": {"tools": TOOLS}}
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" in request:
+        answer = {"error": {"code": -32601, "message": "no such method"}}
+        if request["method"] in RESULTS:
+            answer = {"result": RESULTS[request["method"]]}
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}), flush=True)
 """
 
 

@@ -81,6 +81,22 @@ async def test_a_turn_begins_with_the_last_state_that_was_stored_and_so_does_ano
     assert await scalar(database, "SELECT count(*) FROM file_contents") == 3
 
 
+async def test_without_a_conversation_or_where_nothing_is_kept_a_turn_begins_with_nothing(
+    database: Database, tmp_path: Path
+) -> None:
+    key = await an_account(database)
+    first = await a_kept_turn(database, key, "r1")
+    await left(database, first, await opened(database, first, tmp_path / "1"), a="1")
+    second = await a_kept_turn(database, key, "r2")
+
+    none = await opened(database, second, tmp_path / "2", spec=WorkspaceSpec())
+    files = Workspaces(database, [])
+    outside = await files.open(second, SPEC, in_conversation=False, has_end_user=True)
+    populate(outside, tmp_path / "3")
+
+    assert (contents(none), contents(outside)) == ({}, {})
+
+
 async def test_files_that_have_expired_are_missed_and_older_ones_do_not_come_back(
     database: Database, tmp_path: Path
 ) -> None:

@@ -115,6 +115,22 @@ async def test_a_deployment_is_created_changed_paused_and_archived(tenant: httpx
     assert message_of(await tenant.get(path))[:2] == (404, "not_found_error")
 
 
+@in_shared_world
+async def test_a_deployment_is_created_once_with_a_key(tenant: httpx.AsyncClient) -> None:
+    key = {"Idempotency-Key": "one"}
+
+    at_once = await asyncio.gather(*(tenant.post(PATH, json=NEW, headers=key) for _ in range(3)))
+    (made,) = {answer.json()["id"] for answer in at_once}
+    await tenant.post(f"{PATH}/{made}/archive")
+    later = await tenant.post(PATH, json=NEW, headers=key)
+    another = await tenant.post(PATH, json={**NEW, "name": "Other"}, headers=key)
+
+    assert (later.json()["id"], later.json()["archived_at"] is None) == (made, False)
+    assert (another.status_code, "Idempotency-Key" in another.text) == (409, True)
+    shown = (await tenant.get(PATH, params={"include_archived": True})).json()["data"]
+    assert [each["id"] for each in shown] == [made]
+
+
 IMAGE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
 WRONG: dict[str, dict[str, Any]] = {
     "agent": {"agent": None},
@@ -228,7 +244,9 @@ async def test_each_due_time_begins_one_session_whose_budget_is_its_own(
     go_on = asyncio.Event()
     async with open_server(schedule_server.waits_for(go_on)) as server, open_server() as second:
         deployments = service.Deployments(server.service)
-        deployed = await deployments.create(server.owner, an_order(limits=limits, metadata=metadata))
+        deployed = await deployments.create(
+            server.owner, an_order(limits=limits, metadata=metadata), request_id=None
+        )
         for minute in (1, 2):
             server.clock.now = second.clock.now = schedule_server.NOON + minute * schedule_server.MINUTE
             await asyncio.gather(server.pass_once(), second.pass_once())
@@ -258,7 +276,7 @@ async def test_a_start_that_is_repeated_begins_no_second_session(
     open_server: schedule_server.OpenServer, database: Database
 ) -> None:
     async with open_server() as server:
-        deployed = await service.Deployments(server.service).create(server.owner, an_order())
+        deployed = await service.Deployments(server.service).create(server.owner, an_order(), request_id=None)
         server.clock.now = schedule_server.NOON + schedule_server.MINUTE
         (claimed,) = await server.firing.take(deployed.id) or []
         await server.firing._start_run(claimed)
@@ -276,7 +294,7 @@ async def test_a_refused_due_time_leaves_no_session_and_says_why(
 ) -> None:
     async with open_server() as server:
         deployments = service.Deployments(server.service)
-        deployed = await deployments.create(server.owner, an_order())
+        deployed = await deployments.create(server.owner, an_order(), request_id=None)
         await server.core.process.ledger.change_mode(server.owner.account_id, "prepaid")
         await server.at(schedule_server.NOON + schedule_server.MINUTE)
         found, _ = await deployments.runs(server.owner, DeploymentRunFilter(has_error=True), PageRequest(10))
@@ -293,7 +311,7 @@ async def test_a_refused_due_time_leaves_no_session_and_says_why(
 async def test_one_without_a_schedule_is_run_by_clients_only(open_server: schedule_server.OpenServer) -> None:
     async with open_server() as server:
         deployments = service.Deployments(server.service)
-        deployed = await deployments.create(server.owner, an_order(""))
+        deployed = await deployments.create(server.owner, an_order(""), request_id=None)
         name = deployed.schedule_id
         await server.at(schedule_server.NOON + timedelta(days=400))
         run = await deployments.run(server.owner, name)
@@ -314,7 +332,7 @@ async def test_a_session_that_cannot_begin_for_the_moment_is_begun_later(
     go_on = asyncio.Event()
     async with open_server(schedule_server.waits_for(go_on), places=1, queued=0) as server:
         deployments = service.Deployments(server.service)
-        deployed = await deployments.create(server.owner, an_order(""))
+        deployed = await deployments.create(server.owner, an_order(""), request_id=None)
         name = deployed.schedule_id
         await deployments.run(server.owner, name)
         with pytest.raises(service.SessionDelayed):
@@ -349,7 +367,7 @@ async def test_an_archived_one_begins_nothing_and_two_changes_at_once_are_one(
     clock = MeetingClock()
     async with open_server(clock=clock) as server:
         deployments = service.Deployments(server.service)
-        deployed = await deployments.create(server.owner, an_order())
+        deployed = await deployments.create(server.owner, an_order(), request_id=None)
         name = deployed.schedule_id
 
         async def renamed(name_: str) -> Schedule:

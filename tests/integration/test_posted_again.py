@@ -11,9 +11,10 @@ import pytest
 import pytest_asyncio
 
 from app.requests.principal import SCOPES
-from app.simulator.script import ApiRequest, Hold, Reply, Text, text_of
+from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn, text_of
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import World, WorldOf, a_client
+from tests.graph_files import graph_files
 from tests.integration.doors import CHAT, MANAGED, RESPONSES, a_run
 from tests.patience import until_shown
 
@@ -31,8 +32,10 @@ def echo(request: ApiRequest) -> Reply:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(shared_world_of: WorldOf) -> World:
-    return await shared_world_of(echo, agent=MESSAGES)
+async def world(shared_world_of: WorldOf, tmp_path_factory: pytest.TempPathFactory) -> World:
+    painter = "---\ndescription: Paints.\nclient_tools: true\n---\nPaint.\n"
+    graphs = graph_files(tmp_path_factory.mktemp("posted"), painter=painter)
+    return await shared_world_of(echo, agent=MESSAGES, **graphs)
 
 
 async def a_tenant(world: World) -> httpx.AsyncClient:
@@ -161,6 +164,29 @@ async def test_one_run_and_one_bill(world: World, tenant: httpx.AsyncClient, doo
     assert len(await all_runs(tenant)) == known + 2
 
 
+async def a_chat_beside_another(http: httpx.AsyncClient) -> tuple[str, Callable[[str], Body]]:
+    path, body = await a_chat_that_goes_on(http)
+    assert (await http.post(path, json=body("first"))).status_code == 200
+    return path, body
+
+
+@pytest.mark.parametrize("asking", [a_response_beside_another, a_chat_beside_another])
+async def test_no_copy_is_left_without_a_run(tenant: httpx.AsyncClient, asking: Asking) -> None:
+    path, body = await asking(tenant)
+    key = {"Idempotency-Key": "beside"}
+
+    answers = await asyncio.gather(*(tenant.post(path, json=body("Hi?"), headers=key) for _ in range(4)))
+    runs = await all_runs(tenant)
+    spent = {"scope": "account", "window": "total", "mode": "hard", "usd": "0.0000001"}
+    (await tenant.put("/v1/budgets/none", json=spent)).raise_for_status()
+    refused = await tenant.post(path, json=body("Ho?"))
+    kept = (await tenant.get("/v1/sessions")).json()["items"]
+
+    assert {answer.status_code for answer in answers} == {200}
+    assert refused.status_code == 402
+    assert {each["stateKey"] for each in kept} == {run["stateKey"] for run in runs}
+
+
 @pytest.mark.parametrize("door", [name for name, door in DOORS.items() if "session" not in name])
 async def test_keys_of_other_accounts_are_apart(world: World, tenant: httpx.AsyncClient, door: str) -> None:
     key = {"Idempotency-Key": "the same"}
@@ -208,6 +234,44 @@ async def test_a_message_to_a_run_at_work_is_sent_once_and_ends_no_later_turn(
         world.simulator.responder = echo
 
 
+COLOR = {"name": "pick", "parameters": {"type": "object"}}
+FUNCTIONS: dict[str, Body] = {
+    CHAT: {"tools": [{"type": "function", "function": COLOR}], "messages": [said("Which color?")]},
+    RESPONSES: {"tools": [{"type": "function", **COLOR}], "input": "Which color?"},
+}
+
+
+def with_result(path: str, first: Any) -> Body:
+    if path == CHAT:
+        message = first["choices"][0]["message"]
+        (call,) = message["tool_calls"]
+        result = {"role": "tool", "tool_call_id": call["id"], "content": "blue"}
+        return {"messages": [*FUNCTIONS[path]["messages"], message, result]}
+    (call,) = [each for each in first["output"] if each["type"] == "function_call"]
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "blue"}
+    return {"previous_response_id": first["id"], "input": [result]}
+
+
+@pytest.mark.parametrize("path", FUNCTIONS)
+async def test_a_request_is_answered_with_its_calls_when_they_have_results(
+    world: World, tenant: httpx.AsyncClient, path: str
+) -> None:
+    world.simulator.responder = in_turn(
+        Reply([Text("Wait."), ToolUse("client-pick", {})]), Reply([Text("It is blue.")])
+    )
+    try:
+        asked, key = {"model": f"{MESSAGES}:painter", **FUNCTIONS[path]}, {"Idempotency-Key": "colors"}
+        first = (await tenant.post(path, json=asked, headers=key)).json()
+        done = await tenant.post(path, json={**asked, **with_result(path, first)})
+        again = (await tenant.post(path, json=asked, headers=key)).json()
+
+        assert "It is blue." in done.text
+        assert again == first
+        assert len(await all_runs(tenant)) == 1
+    finally:
+        world.simulator.responder = echo
+
+
 async def test_an_empty_session_is_created_once(tenant: httpx.AsyncClient) -> None:
     headers = {"Idempotency-Key": "one"}
     made = [(await tenant.post(MANAGED, json=NEW_SESSION, headers=headers)).json() for _ in range(2)]
@@ -224,3 +288,15 @@ async def test_a_key_that_cannot_be_is_named(tenant: httpx.AsyncClient) -> None:
 
     assert (answer.status_code, answer.json()["error"]["param"]) == (422, "Idempotency-Key")
     assert json.loads((await tenant.get("/v1/runs")).text)["items"] == []
+
+
+@pytest.mark.parametrize("agent", ["", "..", "claude_agents:none"])
+@pytest.mark.parametrize("events", [[], [event("Hi")]])
+async def test_a_session_of_no_agent_is_not_found(
+    tenant: httpx.AsyncClient, agent: str, events: list[Any]
+) -> None:
+    body = {"agent": agent, "environment_id": "env_default", "initial_events": events}
+
+    refused = await tenant.post(MANAGED, json=body)
+
+    assert (refused.status_code, refused.json()["error"]["type"]) == (404, "not_found_error")

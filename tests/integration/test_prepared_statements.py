@@ -76,6 +76,37 @@ async def test_an_error_is_what_it_is_for_all_statements(kinds: Database, kind: 
     assert kinds.use.in_use == 0
 
 
+async def say_goodbye(database: Database) -> None:
+    """What a server sends before it closes a connection, of which the end is still on its way."""
+    async with database.transaction() as tx:
+        driver: Any = (await tx.get_raw_connection()).driver_connection
+    fields = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
+    driver._protocol.data_received(b"E" + (len(fields) + 4).to_bytes(4, "big") + fields)
+
+
+@pytest.mark.parametrize("statement", [_RANKED, "SELECT :least"])
+async def test_a_connection_that_the_server_is_closing_is_away_and_used_once(
+    kinds: Database, statement: Prepared | str
+) -> None:
+    await say_goodbye(kinds)
+
+    found = await failure(kinds, statement, {"least": 0})
+    async with kinds.transaction() as tx:
+        assert (await tx.execute(text("SELECT 1"))).scalar_one() == 1
+
+    assert found[:2] == (DatabaseUnavailable, True)
+    assert (found[-1], kinds.use.in_use) == (True, 0)
+
+
+async def test_a_transaction_on_a_connection_that_the_server_is_closing_is_away(kinds: Database) -> None:
+    await say_goodbye(kinds)
+
+    with pytest.raises(DatabaseUnavailable):
+        async with kinds.transaction() as tx:
+            await tx.execute(text("SELECT 1"))
+    assert await failure(kinds, _RANKED, {"least": 0}) == ()
+
+
 async def test_a_database_that_takes_no_connections_is_away_for_all_statements(
     kinds: Database, postgres: str, database_url: str
 ) -> None:

@@ -117,7 +117,8 @@ async def test_a_process_opens_as_many_connections_as_it_may(world_of: WorldOf, 
     answers = await asyncio.gather(*(world.http.get("/v1/runs") for _ in range(12)))
     connection = await asyncpg.connect(database_url)
     opened = (
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        "SELECT count(*) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND application_name LIKE 'runtally%'"
     )
     count = await connection.fetchval(opened)
     await connection.close()

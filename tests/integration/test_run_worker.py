@@ -30,6 +30,7 @@ from tests.integration.run_process import (
     record_of,
 )
 from tests.integration.statements import execute
+from tests.patience import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,23 @@ async def test_a_process_presumed_dead_stores_nothing_of_an_earlier_attempt(
     async with database.snapshot() as reader:
         assert await stored_events(reader, run) == []
     assert log.stored_before_end == []
+
+
+async def test_a_run_that_a_replica_which_took_over_lacks_is_left(database: Database, tmp_path: Path) -> None:
+    run = await a_run_elsewhere(database)
+
+    async def lose(_context: RunContext) -> None:
+        await execute(database, "SET LOCAL session_replication_role = replica", "DELETE FROM runs")
+
+    with capture_logs() as logs:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            a_process(database, tmp_path, executor=Executing(lose)) as process,
+        ):
+            process.supervisor.start(a_plan(run=run), REQUEST)
+
+    events = [each["event"] for each in logs]
+    assert ("run.fenced" in events, "run.store_failed" in events) == (True, False)
 
 
 async def do_nothing(_context: RunContext) -> None:

@@ -218,7 +218,7 @@ async def test_a_turn_that_starts_at_once_knows_what_it_begins_with(
     waiting = await accepted(queue, queue.new(key, "two", starts_at_once=True), **of_chat())
     assert first is not None
     assert first.conversation is not None
-    assert first.beginning == TurnBeginning(has_called=False, transcript=TranscriptState())
+    assert first.beginning == TurnBeginning(follows_success=False, transcript=TranscriptState())
     assert waiting is not None
     assert waiting.beginning is None
 
@@ -228,7 +228,7 @@ async def test_a_turn_that_starts_at_once_knows_what_it_begins_with(
     await execute(database, ended)
     third = not_none(await accepted(queue, queue.new(key, "three", starts_at_once=True), **of_chat()))
 
-    assert third.beginning == TurnBeginning(has_called=True, transcript=state)
+    assert third.beginning == TurnBeginning(follows_success=True, transcript=state)
     assert state.lines == 1
 
 

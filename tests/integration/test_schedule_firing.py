@@ -95,17 +95,17 @@ async def test_a_clock_that_goes_back_starts_nothing_twice_and_the_schedule_goes
 ) -> None:
     async with open_server() as server:
         schedule = await server.schedule(overlap="allow")
-        for minutes in (1, 2, 62):
+        for minutes in (1, 2, 22):
             await server.at(NOON + minutes * MINUTE)
 
-        for seconds in range(60, 60 * 64, 20):
-            # An hour back, and on.
+        for seconds in range(60, 60 * 24, 20):
+            # Back, and on.
             await server.at(NOON + seconds * SECOND)
 
         due_times = await server.history(schedule)
         runs = await server.runs()
         await server.ended()
-    assert due_at(due_times) == [minutes * MINUTE for minutes in range(1, 64)]
+    assert due_at(due_times) == [minutes * MINUTE for minutes in range(1, 24)]
     # Those that were missed when the clock jumped forward are due after all.
     assert {due.outcome for due in due_times} == {"started"}
     assert sorted(run.key.run_id for run in runs) == sorted(due.run_id for due in due_times)
@@ -245,7 +245,7 @@ async def test_what_is_due_stays_due_when_the_times_are_changed(open_server: Ope
 
 async def test_the_worker_starts_what_is_due_until_it_is_cancelled(open_server: OpenServer) -> None:
     async with open_server() as server:
-        schedules = [await server.schedule() for _ in range(30)]
+        schedules = [await server.schedule() for _ in range(10)]
         working = asyncio.create_task(server.worker.work())
         server.clock.now = NOON + MINUTE
         async with asyncio.timeout(PATIENCE_S):

@@ -261,7 +261,7 @@ async def test_every_run_belongs_to_one_due_time_whatever_happens(
         schedules = [await healthy.schedule(overlap=overlap) for overlap in OVERLAPS]
         dice = random.Random(seed)  # noqa: S311 - to be repeated
         chaos = Chaos(database_url, tmp_path, healthy, owner, schedules, dice)
-        for _ in range(15):
+        for _ in range(10):
             await chaos.round()
         await chaos.settle()
         await chaos.verdict()
@@ -280,7 +280,7 @@ async def test_runs_do_not_overlap_however_many_processes_and_requests_start_the
         owner = first.owner
         schedule = await first.schedule(overlap=overlap)
         working = [asyncio.create_task(server.worker.work()) for server in (first, second)]
-        for _ in range(20):
+        for _ in range(8):
             clock.go_on(45 * SECOND)
             triggers = [server.service.trigger(owner, schedule.schedule_id) for server in (first, second)]
             await asyncio.gather(*triggers)
@@ -306,7 +306,7 @@ async def test_changes_of_a_schedule_that_is_due_neither_fail_nor_start_it_twice
         a_schedule_server(other, tmp_path / "b", clock=clock) as second,
     ):
         owner = first.owner
-        for _ in range(25):
+        for _ in range(10):
             clock.now = NOON
             schedule = await first.schedule(overlap="allow")
             name, service = schedule.schedule_id, first.service
@@ -340,7 +340,7 @@ async def test_a_schedule_that_is_deleted_while_it_is_due_leaves_at_most_its_run
     clock = SetClock()
     async with a_schedule_server(database, tmp_path / "healthy", clock=clock) as healthy:
         owner = healthy.owner
-        for number in range(25):
+        for number in range(16):
             clock.now = NOON
             schedule = await healthy.schedule()
             clock.now = NOON + MINUTE

@@ -43,7 +43,7 @@ async def test_connections_that_break_while_runs_are_started_cost_none_and_doubl
         schedule_server.a_schedule_server(database, tmp_path / "a", clock=clock) as first,
         schedule_server.a_schedule_server(other, tmp_path / "b", clock=clock) as second,
     ):
-        schedules = [await first.schedule() for _ in range(40)]
+        schedules = [await first.schedule() for _ in range(20)]
         clock.now = schedule_server.NOON + schedule_server.MINUTE
         async with working(first, second):
             for _ in range(BROKEN):
@@ -52,7 +52,7 @@ async def test_connections_that_break_while_runs_are_started_cost_none_and_doubl
             # What was claimed by then is claimed again, twice.
             async with asyncio.timeout(PATIENCE_S):
                 while (
-                    await admin.fetchval("SELECT count(*) FROM schedule_runs WHERE outcome = 'started'") < 40
+                    await admin.fetchval("SELECT count(*) FROM schedule_runs WHERE outcome = 'started'") < 20
                 ):
                     clock.go_on(LEASE / 100)
                     await asyncio.sleep(0.01)

@@ -10,14 +10,15 @@ from app.events import CLIENT_EVENTS
 from app.http.native.openapi import CLIENT_EVENT, event_schemas
 from app.http.openapi.document import EVENT_SCHEMA, examples
 from app.simulator.script import Reply, Text, Thinking, ToolUse, in_turn
-from tests.e2e.stories import CALCULATOR, WorldOf, a_request
+from tests.e2e.agents import without_cli
+from tests.e2e.stories import ANALYST, CALCULATOR, World, WorldOf, a_request
+from tests.integration.conftest import in_shared_world
 
 Operations = dict[str, dict[str, Any]]
 
 
-@pytest_asyncio.fixture
-async def document(world_of: WorldOf) -> dict[str, Any]:
-    world = await world_of(in_turn())
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def document(world: World) -> dict[str, Any]:
     described: dict[str, Any] = (await world.http.get("/openapi.json")).json()
     return described
 
@@ -42,6 +43,7 @@ def is_valid(document: dict[str, Any], schema: dict[str, Any], value: object) ->
     jsonschema.Draft202012Validator(whole).validate(value)
 
 
+@in_shared_world
 async def test_every_operation_has_examples(document: dict[str, Any]) -> None:
     found = operations(document)
 
@@ -52,6 +54,7 @@ async def test_every_operation_has_examples(document: dict[str, Any]) -> None:
             assert "example" in content, name
 
 
+@in_shared_world
 async def test_examples_match_their_schemas(document: dict[str, Any]) -> None:
     for operation in operations(document).values():
         bodies = operation.get("requestBody", {}).get("content", {})
@@ -66,18 +69,18 @@ async def test_examples_match_their_schemas(document: dict[str, Any]) -> None:
                     is_valid(document, event, json.loads(line.removeprefix("data: ")))
 
 
-async def test_streamed_events_match_the_document(world_of: WorldOf) -> None:
+@without_cli
+async def test_streamed_events_match_the_document(world_of: WorldOf, document: dict[str, Any]) -> None:
     thought = Reply([Thinking("Hm."), Text("Let me see."), ToolUse(CALCULATOR, {"expression": "6*7"})])
     world = await world_of(in_turn(thought, Reply([Text("42")])))
-    described = (await world.http.get("/openapi.json")).json()
-    stream = described["paths"]["/v1/runs/stream"]["post"]["responses"]["200"]["content"]["text/event-stream"]
+    stream = document["paths"]["/v1/runs/stream"]["post"]["responses"]["200"]["content"]["text/event-stream"]
 
-    events = await world.run(a_request(graphId="claude_agents:analyst"))
+    events = await world.run(a_request(graphId=ANALYST))
 
     kinds = {event.type for event in events}
     assert {"run_started", "thinking_delta", "tool_call_result", "assistant_final", "done"} <= kinds
     for event in events:
-        is_valid(described, stream[EVENT_SCHEMA], event.data)
+        is_valid(document, stream[EVENT_SCHEMA], event.data)
 
 
 def test_every_event_schema_lists_its_required_fields() -> None:
@@ -97,10 +100,10 @@ def documented_headers(operation: dict[str, Any], status: str) -> set[str]:
     return {name.lower() for name in operation["responses"][status].get("headers", {})}
 
 
-async def test_headers_that_programs_read_are_documented(world_of: WorldOf) -> None:
+@without_cli
+async def test_headers_that_programs_read_are_documented(world_of: WorldOf, document: dict[str, Any]) -> None:
     world = await world_of(in_turn(Reply([Text("42")])), RUNTALLY_CORS_ORIGINS="https://chat.example.org")
-    described = (await world.http.get("/openapi.json")).json()
-    found = operations(described)
+    found = operations(document)
     readable = (await world.http.get("/healthz", headers={"Origin": "https://chat.example.org"})).headers
 
     started = await world.http.post("/v1/runs", json=a_request())
@@ -119,6 +122,7 @@ async def test_headers_that_programs_read_are_documented(world_of: WorldOf) -> N
     assert "x-request-id" in missing.headers
 
 
+@in_shared_world
 async def test_what_old_clients_of_ag_ui_post_and_read_is_documented(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     part = {"type": "binary", "mimeType": "image/png", "data": "aGk="}

@@ -170,7 +170,7 @@ async def test_every_way_to_start_a_run_is_refused_and_says_when(world: World) -
 @in_shared_world
 async def test_a_request_that_joins_a_run_is_not_refused(world: World) -> None:
     made = await new_key(world, scopes=SCOPES, limits={"tokensPerMinute": 1})
-    request = a_request(runId=uuid4().hex)
+    request = a_request(graphId="messages:assistant", runId=uuid4().hex)
     async with a_client(world.url, made.secret) as http:
         first = await http.post("/v1/runs/wait", json=request)
         joined = await http.post("/v1/runs/wait", json=request)

@@ -118,8 +118,9 @@ async def test_a_history_that_came_with_the_first_of_them_is_passed_on_before_th
         ([{"type": "queue-operation"}, {"type": "user", "message": {"content": "M1"}}], ["M2"]),
     ],
 )
+@pytest.mark.parametrize("calls", [0, 1])
 async def test_a_run_is_passed_on_unless_the_transcript_has_its_message(
-    open_core: OpenCore, database: Database, lines: list[dict[str, Any]], heard: list[str]
+    open_core: OpenCore, database: Database, lines: list[dict[str, Any]], heard: list[str], calls: int
 ) -> None:
     executor = FailingFirst(database, failures=1)
     async with open_core(executor=executor) as core:
@@ -128,6 +129,11 @@ async def test_a_run_is_passed_on_unless_the_transcript_has_its_message(
         (conversation,), _ = await conversations_over(database).list_conversations(caller, PageRequest(1))
         entries = [TranscriptEntry({**line, "uuid": str(new_uuid())}, first) for line in lines]
         await TranscriptStore(database).add(conversation.transcript, entries)
+        await execute(
+            database,
+            "UPDATE runs SET meters = json_build_object('gateway', CAST(:calls AS int))",
+            calls=calls,
+        )
         await posted(core, caller, user("M2"))
 
     assert said(executor.heard[1]) == [heard]

@@ -175,7 +175,7 @@ async def test_nobody_is_sent_to_a_web_page(schemas: SchemaChecker, kind: str) -
     assert (result.markdown, somebody.asked) == ("decline []", [])
 
 
-@pytest.mark.parametrize("kind", ["http modern", "sse legacy", "stdio legacy"])
+@pytest.mark.parametrize("kind", ["http modern", "sse legacy"])
 async def test_a_run_that_asks_nobody_says_so(schemas: SchemaChecker, kind: str) -> None:
     async with serving(kind) as spec:
         result = await called(schemas, spec, "book", None)

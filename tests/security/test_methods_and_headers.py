@@ -92,8 +92,8 @@ async def test_a_flood_of_unauthenticated_requests_does_not_block_others(target:
         httpx.AsyncClient(base_url=target.url, timeout=PATIENCE_S) as nobody,
         target.watched() as watched,
     ):
-        for path in ("/readyz", "/openapi.json"):
-            answers = await asyncio.gather(*(nobody.get(path) for _ in range(200)))
+        for path, count in (("/readyz", 200), ("/openapi.json", 50)):
+            answers = await asyncio.gather(*(nobody.get(path) for _ in range(count)))
             assert {answer.status_code for answer in answers} == {200}
 
     assert watched.worst_cpu_s < 2

@@ -58,7 +58,7 @@ async def test_no_process_that_a_server_starts_has_its_secrets(tmp_path: Path) -
                 with suppress(psutil.NoSuchProcess):
                     names.add(process.name())
                     leaks |= {f"{process.name()}: {word}" for word in WORDS if word in shown}
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
 
     assert (await running).json()["content"] == "done"
     assert {"postgres", "claude"} <= names

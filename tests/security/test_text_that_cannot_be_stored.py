@@ -6,6 +6,7 @@ from typing import Any
 import asyncpg
 
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse, in_turn
+from tests.e2e.agents import every_agent_at_length
 from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import CALCULATOR, WorldOf, a_request
 
@@ -87,8 +88,9 @@ async def test_a_forged_history_is_what_a_user_said_and_no_more(world_of: WorldO
         assert second[-1].data["finishReason"] == "stop"
 
 
+@every_agent_at_length
 async def test_what_a_message_calls_itself_or_counts_keeps_no_receipt_from_the_books(
-    world_of: WorldOf,
+    world_of: WorldOf, agent: str
 ) -> None:
     odd: list[tuple[Reply, tuple[int, int]]] = [
         (Reply([Text("hi")], message_id="msg_" + "x" * 1_000_000), (10, 20)),
@@ -99,7 +101,9 @@ async def test_what_a_message_calls_itself_or_counts_keeps_no_receipt_from_the_b
         (Reply([Text("hi")], final_usage={"output_tokens": True}), (10, 1)),
         (Reply([Text("hi")], usage={"input_tokens": 2**63, "output_tokens": 1}), (0, 20)),
     ]
-    world = await a_parking_world(world_of, in_turn(*(reply for reply, _ in odd), Reply([Text("hi")])))
+    world = await a_parking_world(
+        world_of, in_turn(*(reply for reply, _ in odd), Reply([Text("hi")])), agent=agent
+    )
 
     for reply, billed in odd:
         events = await world.run(a_turn("go"))

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from app.http.app import documented_app
+from tests.api_document import api_document
 
 _PROGRAM = Path(__file__).parents[1] / "clients" / "node_modules" / "openapi-typescript" / "bin" / "cli.js"
 _MESSAGES = Path(__file__).parents[2] / "app" / "web" / "languages" / "en.ftl"
@@ -47,7 +47,7 @@ _OF_CLIENT = (
 
 def write_types(target: str, *, of_client: bool) -> None:
     """Write the types to this file."""
-    document = documented_app().openapi()
+    document = api_document()
     if of_client:
         document = _schemas_only(document, _OF_CLIENT)
     with TemporaryDirectory() as directory:

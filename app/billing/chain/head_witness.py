@@ -8,6 +8,7 @@ from uuid import UUID
 import structlog
 
 from app.billing.chain.records import ChainHead
+from app.platform.replaced_files import replacing
 
 log = structlog.get_logger(__name__)
 
@@ -24,10 +25,9 @@ class HeadWitness:
             return
         self.heads = dict(heads)
         values = {str(account): [head.position, head.hash.hex()] for account, head in heads.items()}
-        written = self._path.with_suffix(".new")
         try:
-            written.write_text(json.dumps(values), encoding="utf-8")
-            written.replace(self._path)
+            with replacing(self._path, mode=0o600) as written:
+                written.write_text(json.dumps(values), encoding="utf-8")
         except OSError as error:
             # They are still in memory.
             log.warning("chain.heads_not_saved", reason=error.strerror)

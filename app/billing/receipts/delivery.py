@@ -3,10 +3,12 @@
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Literal, TypeAlias
 from uuid import UUID
 
@@ -35,6 +37,9 @@ CLOSE_TIMEOUT_S = 3.0
 _RECOVERY_INTERVAL_S = 15.0
 """How often journals of processes that died are looked for."""
 
+_KEPT_S = 60.0
+"""How late a replica may be that takes over from the database, so that no receipt is missing in it."""
+
 REFUSED_INTERVAL_S = 300.0
 """How often receipts that the database refuses are tried again."""
 
@@ -49,7 +54,7 @@ _PASSES = 5
 
 DeliveryState: TypeAlias = Literal["ok", "delayed", "refused", "damaged"]
 """Of the receipts that are not in the database: none is late; they wait for the database; it refuses some; or
-files of the journal were damaged and are kept aside. The first that applies, in the order of this sentence
+files of the journal are damaged or cannot be read. The first that applies, in the order of this sentence
 after `ok`."""
 
 
@@ -82,6 +87,8 @@ class ReceiptDelivery:
     _next_recovery: float = 0.0
     _next_retry: float = 0.0
     _failures: int = 0
+    _stored: deque[tuple[float, PendingReceipt]] = field(default_factory=deque)
+    """What is stored and not confirmed, with the time of storing, oldest first."""
 
     @property
     def state(self) -> DeliveryState:
@@ -118,7 +125,7 @@ class ReceiptDelivery:
                 await self.queue.wait_not_empty()
         self.queue.probe()
         now = asyncio.get_running_loop().time()
-        if now >= self._next_recovery:
+        if is_due := now >= self._next_recovery:
             self._next_recovery = now + _RECOVERY_INTERVAL_S
             self.queue.recover()
         if now >= self._next_retry:
@@ -126,10 +133,26 @@ class ReceiptDelivery:
             self.queue.retry_refused()
         try:
             await self._deliver_all()
+            if is_due:
+                await self.confirm()
         except DatabaseUnavailable as error:
             self._note_problem(error.reason)
             raise
         self._note_problem(None)
+
+    async def confirm(self, *, kept_s: float = _KEPT_S) -> None:
+        """Queue again what was stored `kept_s` ago and is not there: a replica without it has taken over.
+
+        The journal does not have it any more.
+        """
+        until = time.monotonic() - kept_s
+        while batch := [each for at, each in islice(self._stored, BATCH) if at <= until]:
+            charged = await self._find_charged(batch)
+            for each in batch:
+                self._stored.popleft()
+                if each.receipt.source not in charged:
+                    log.error("receipt.delivered_again", source_reference=each.fact.source_reference)
+                    self.queue.record(each.fact)
 
     async def _deliver_all(self) -> None:
         while batch := self.queue.first(BATCH):
@@ -200,6 +223,7 @@ class ReceiptDelivery:
     def _count(self, stored: Sequence[PendingReceipt]) -> None:
         now = time.monotonic()
         for each in stored:
+            self._stored.append((now, each))
             lag_s = None if each.ended_at is None else now - each.ended_at
             self.metrics.receipt_stored(_counted(each.receipt, lag_s))
 

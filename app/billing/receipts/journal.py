@@ -67,7 +67,7 @@ class Journal:
         self._unwritten = b""
         self._unsynced: list[int] = []
         """Descriptors of full segments, and of the directory they were created in."""
-        self._written = self._synced = 0
+        self._written = self._synced = self._unreadable = 0
         self._syncing = asyncio.Lock()
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,7 +96,8 @@ class Journal:
 
     @property
     def damaged_files(self) -> int:
-        return len(list(self._directory.glob(f"{_DAMAGED}/*")))
+        """Those that are kept aside, and journals that could not be read when they were to be recovered."""
+        return len(list(self._directory.glob(f"{_DAMAGED}/*"))) + self._unreadable
 
     def start_message(self, fact: UsageFact, *, replaces: str | None = None) -> None:
         """Record that a message has started; `fact` is its usage so far.
@@ -165,16 +166,17 @@ class Journal:
         A message whose completion was recorded has the basis `recovered`, any other `partial`.
         """
         found: list[UsageFact] = []
+        self._unreadable = 0
         for name in self._other_journals():
             lock = FileLock(self._directory / f"{name}.lock", mode=0o600)
             try:
                 lock.acquire(blocking=False)
-            except (Timeout, OSError):
+                found.extend(self._recover(lock, name))
+            except Timeout:
                 # The process is alive, or another process recovers its journal at this moment.
                 continue
-            try:
-                found.extend(self._recover(lock, name))
             except OSError as error:
+                self._unreadable += 1
                 log.critical("journal.unreadable", process=name, reason=error.strerror)
                 lock.release()
         return found

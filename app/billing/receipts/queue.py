@@ -90,7 +90,7 @@ class ReceiptQueue:
 
     @property
     def damaged_files(self) -> int:
-        """How many damaged files of journals are kept aside."""
+        """How many files of journals are damaged or cannot be read."""
         return self._journal.damaged_files
 
     @property

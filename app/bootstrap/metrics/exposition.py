@@ -160,7 +160,9 @@ def _add_receipts(infra: Infrastructure) -> None:
     )
     registry.add_gauge("journal_writable", "Whether it can be written.", lambda: receipts.ready)
     registry.add_gauge(
-        "journal_damaged_files", "Damaged files that are kept aside.", lambda: receipts.damaged_files
+        "journal_damaged_files",
+        "Damaged files that are kept aside, and journals that cannot be read.",
+        lambda: receipts.damaged_files,
     )
     registry.add_gauge("receipts_pending", "Receipts that wait for the database.", lambda: len(receipts))
     registry.add_gauge("receipts_refused", "Receipts that the database refuses.", lambda: receipts.refused)

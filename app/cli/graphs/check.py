@@ -50,6 +50,10 @@ class _RemoteTool:
     def read_only(self) -> bool:
         return self.effect == "read_only"
 
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        return {"type": "object"}
+
     async def arguments(self, raw: object) -> object:
         return raw
 
@@ -82,7 +86,7 @@ async def check_call(
     tools = _tools(settings)
     graph = load_graphs(settings, tools).get(call.graph)
     tool, args = _tool(graph, call.tool, tools), _parsed(call.args)
-    await require_arguments(tool, args)
+    await require_arguments(tool.arguments, args, tool_id=tool.id)
     if isinstance(tool, CliTool) and tool.id != AGENT_TOOL:
         if (reason := denial_reason(tool.id, args)) is not None:
             if as_json:

@@ -44,8 +44,7 @@ class BranchRun:
     """Its branch; None for runs from before conversations had branches, which are on the first."""
     message_id: str | None
     """The client's id of the message that it answers."""
-    has_called: bool = True
-    """Whether it has called a model."""
+    has_succeeded: bool = True
     passed_on: Sequence[PassedOn] = ()
     """The messages that its own begins with, oldest first."""
 

@@ -26,7 +26,7 @@ class BranchTree:
         self._message_ids: dict[RunId, str | None] = {}
         self.passed_on: dict[str, Sequence[PassedOn]] = {}
         """The messages of earlier runs that those of these runs begin with."""
-        self._without_call: set[RunId] = set()
+        self._unsuccessful: set[RunId] = set()
         self._inherited = frozenset(run.run_id for run in inherited)
         first = self.first.session_id
         placed = [*((first, run) for run in inherited), *((run.session_id or first, run) for run in runs)]
@@ -37,8 +37,8 @@ class BranchTree:
                 self._message_ids[run.run_id] = run.message_id
                 if run.passed_on:
                     self.passed_on[run.run_id] = run.passed_on
-                if not run.has_called:
-                    self._without_call.add(run.run_id)
+                if not run.has_succeeded:
+                    self._unsuccessful.add(run.run_id)
 
     def __contains__(self, run_id: RunId) -> bool:
         return run_id in self._branch_of
@@ -70,8 +70,8 @@ class BranchTree:
         path = self.path(self._branch_of[run_id])
         return path[: path.index(run_id) + 1]
 
-    def last_without_call(self, path: Sequence[RunId]) -> list[RunId]:
-        return list(takewhile(self._without_call.__contains__, reversed(path)))[::-1]
+    def last_unsuccessful(self, path: Sequence[RunId]) -> list[RunId]:
+        return list(takewhile(self._unsuccessful.__contains__, reversed(path)))[::-1]
 
     def head(self, session_id: UUID) -> RunId | None:
         own = self._own[session_id]

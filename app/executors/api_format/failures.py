@@ -57,11 +57,10 @@ def rejected_part(rejection: Rejection) -> RunWarning | None:
     try:
         messages = json.loads(rejection.request)["messages"]
         is_of_last = not is_about_earlier(rejection.reason, messages)
-        refused = refused_part(rejection.reason, messages) if is_of_last else None
+        return refused_part(rejection.reason, messages) if is_of_last else None
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         # Agents write their requests.
         return None
-    return None if refused is None else RunWarning(code="attachment_refused", message=refused, names=[])
 
 
 def failure_of_status(status: int) -> port.RunOutcome:

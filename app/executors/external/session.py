@@ -32,6 +32,11 @@ class ExternalSession:
         """Whether it waits for its client."""
         return not self.is_over and not self.calls and self._channel is not None
 
+    @property
+    def is_unused(self) -> bool:
+        """The same, and no call was admitted."""
+        return self.is_idle and self._channel is not None and not self._channel.is_used
+
     def open(self, channel: Channel) -> None:
         """Take calls, which use this channel."""
         self._channel = channel
@@ -56,6 +61,17 @@ class ExternalSession:
         finally:
             self.calls -= 1
             self._note_use()
+            self.changed.set()
+
+    @contextmanager
+    def withdrawn(self) -> Iterator[None]:
+        """Take no more calls; until this is left, its run does not end for that."""
+        self.is_over = True
+        self.calls += 1
+        try:
+            yield
+        finally:
+            self.calls -= 1
             self.changed.set()
 
     def _note_use(self) -> None:

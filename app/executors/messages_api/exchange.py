@@ -11,7 +11,6 @@ from app.conversations.neutral_transcript import without_open_calls
 from app.events import (
     MessageDiscarded,
     OutputEvent,
-    RunWarning,
     Status,
     Step,
     ToolCallResult,
@@ -310,7 +309,7 @@ class ModelCalls:
         # The client knows nothing of what a tool has attached, and can do nothing about it.
         is_of_tools = self.transcript.ends_with_results
         if not is_too_long and (refused := refused_part(error.reason, self.transcript.messages)) is not None:
-            await self._publish(RunWarning(code="attachment_refused", message=refused, names=[]))
+            await self._publish(refused)
         if self.transcript.leave_out_attachments(keeps_last=False):
             self._leaves_out |= is_of_tools
             return is_of_tools

@@ -17,7 +17,7 @@ from app.http.anthropic.errors import PATH
 from app.http.anthropic.forwarding import ForwardedAnswer
 from app.http.anthropic.openapi import COUNT, COUNT_REQUEST, ERROR_RESPONSES, MESSAGE, MESSAGE_REQUEST
 from app.http.anthropic.schemas import AnthropicModels
-from app.http.dependencies import ExternalCaller, ServicesDep, caller_trace, posting, request_id
+from app.http.dependencies import ExternalCaller, ServicesDep, posting
 from app.platform.serialization.large_json import parsing_size
 from app.runs.external.service import ExternalRuns
 
@@ -103,8 +103,7 @@ async def _forwarded(request: Request, *, path: str) -> Response:
     external, body = _external(services), await request.body()
     read = partial(ClientRequest.read, path, body, request.scope)
     asked = await services.offload.run(read, size=parsing_size(body))
-    posted = await posting(await request_id(request), await caller_trace(request))
-    forward = partial(external.serve, caller, asked, **posted)
+    forward = partial(external.serve, caller, asked, **await posting(request))
     return ForwardedAnswer(forward, services.credentials.while_valid(caller))
 
 

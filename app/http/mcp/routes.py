@@ -1,6 +1,7 @@
 """Routes of the Model Context Protocol."""
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Body, Depends, Header, Request, Response
@@ -13,20 +14,16 @@ from app.http.admission.checks import CheckedRoute, text_body
 from app.http.dependencies import (
     ApprovalsPage,
     BaseUrl,
-    HeartbeatS,
-    OpenExportReader,
     PostingDep,
     ServicesDep,
     Writer,
     base_url,
-    open_stream_reader,
     run_streams,
 )
 from app.http.mcp.errors import PATH
 from app.http.mcp.exchange import McpExchange
 from app.http.mcp.openapi import ANSWER, ERROR_RESPONSES, MESSAGE_REQUEST, RESUMED
 from app.http.problems import error_response
-from app.http.streaming.run_streams import RunStreams
 from app.platform.logs.context import note
 
 METADATA_PATH: Final = f"/.well-known/oauth-protected-resource{PATH}"
@@ -74,16 +71,11 @@ async def exchange(
     services: ServicesDep,
     caller: Writer,
     posting: PostingDep,
-    heartbeat_s: HeartbeatS,
-    opened: OpenExportReader,
     page: ApprovalsPage,
 ) -> McpExchange:
     """Handles this request."""
-
-    async def streams() -> RunStreams:
-        # Not as a dependency: who has as many streams as there may be can still answer and cancel.
-        return await run_streams(request, services, heartbeat_s, await open_stream_reader(request, opened))
-
+    # Not as a dependency: who has as many streams as there may be can still answer and cancel.
+    streams = partial(run_streams, request)
     # The parser of HTTP leaves the whitespace after a value, and values are compared with the message.
     headers = Headers(raw=[(name, value.strip()) for name, value in request.headers.raw])
     return McpExchange(services, caller, posting, streams, page, headers)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.errors import Unauthenticated
-from app.events import Done, RunError
+from app.events import Done, PermissionResolved, QuestionResolved, RunError, ToolCallResult
 from app.http.openai.errors import error_json
 from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.openai.notice import Notice, notice
 from app.http.streaming import encoder
-from app.http.streaming.pausing import Waiting, what_waits
+from app.http.streaming.pausing import Waiting, asked_in, what_waits
 from app.http.streaming.stopping import ServerStopping
 from app.requests.outcome import ErrorCode
 from app.streams.port import LogEntry
@@ -49,7 +49,8 @@ class RunAnswer(encoder.PausingEncoder):
     """Receives the entries of a run in order.
 
     A response ends with the run, where the client has to execute tools, or where a person has to answer:
-    then its text ends with a notice, which the client posts back with the chat.
+    then its text ends with a notice, which the client posts back with the chat. It ends before the first
+    answer to what has waited in it: so a replay is the same, whenever a client comes.
     """
 
     def __init__(self, run_id: str, options: AnswerOptions, received: Received = NOTHING) -> None:
@@ -58,10 +59,14 @@ class RunAnswer(encoder.PausingEncoder):
         self._received = received
         self._position = 0
         self._created_s = 0
+        self._asked: set[str] = set()
+        """What has begun to wait in this response."""
+        self._is_over = False
+        """Whether it has ended before the run."""
 
     @property
     def ended(self) -> bool:
-        return self._mapper.done is not None
+        return self._is_over or self._mapper.done is not None
 
     @property
     def pause_after_s(self) -> float | None:
@@ -118,7 +123,22 @@ class RunAnswer(encoder.PausingEncoder):
         self._created_s = self._created_s or entry.at // 1000
         deltas = list(self._mapper.map(entry))
         self._position = entry.position
-        return deltas if entry.position > self._received.position else []
+        if entry.position <= self._received.position:
+            return []
+        self._asked.update(asked_in([entry]))
+        return deltas
+
+    def _is_answer(self, entry: LogEntry) -> bool:
+        """Whether the client has to ask for what follows, which answers what has waited."""
+        match entry.event:
+            case PermissionResolved(request_id=name, reason="decided"):
+                return name in self._asked
+            case QuestionResolved(request_id=name, resolved_by="answered" | "declined"):
+                return name in self._asked
+            case ToolCallResult(tool_call_id=name):
+                return name in self._asked and name in self._mapper.waiting
+            case _:
+                return False
 
     def _at_pause(self) -> Iterator[Delta]:
         """What the answer ends with where the run waits."""

@@ -10,6 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.platform.background import first_of
 from app.platform.logs.dependency import DependencyLog
+from app.platform.postgres.errors import DRIVER_ERRORS
+from app.platform.postgres.prepared import as_of_sqlalchemy
 
 log = structlog.get_logger(__name__)
 
@@ -71,9 +73,12 @@ class Notifications:
             notify(notification[-1])
 
         driver.add_termination_listener(lambda _: lost.set())
-        async with asyncio.timeout(ARRIVES_S):
-            await driver.add_listener(own, lambda *_: arrived.set())
-            await driver.add_listener(channel, pass_one_on)
+        try:
+            async with asyncio.timeout(ARRIVES_S):
+                await driver.add_listener(own, lambda *_: arrived.set())
+                await driver.add_listener(channel, pass_one_on)
+        except DRIVER_ERRORS as error:
+            raise as_of_sqlalchemy(error, connection.dialect) from error
         while not lost.is_set() and await self._arrive(arrived, lost, send=lambda: send(own)):
             await first_of(lost.wait(), timeout_s=_CHECK_S)
         self.state = "unavailable"

@@ -12,10 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.util import greenlet_spawn
 
+from app.platform.postgres.errors import DRIVER_ERRORS, is_ended
+
 Row: TypeAlias = Mapping[Any, Any]
 """By the names of its columns."""
-
-_Error: TypeAlias = asyncpg.PostgresError | asyncpg.InterfaceError
 
 
 class Prepared:
@@ -111,16 +111,16 @@ class SelfCommitting(AsyncConnection):
                 connection, None, compiled.text, arguments, None, False
             )
             rows = [dict(row) for row in await prepared.fetch(*arguments)]
-        except Exception as error:
-            # It may have become invalid.
-            connection.info.pop(statement, None)
-            connection.close()
-            if isinstance(error, _Error):
-                raise _as_of_sqlalchemy(error, self.sync_engine.dialect) from error
-            raise
-        except BaseException:
-            # The server is asked to end it, and the connection is closed.
-            await greenlet_spawn(connection.invalidate)
+        except BaseException as error:
+            if isinstance(error, Exception) and not is_ended(error):
+                # It may have become invalid.
+                connection.info.pop(statement, None)
+                connection.close()
+            else:
+                # The server is asked to end it, and the connection is closed.
+                await greenlet_spawn(connection.invalidate)
+            if isinstance(error, DRIVER_ERRORS):
+                raise as_of_sqlalchemy(error, self.sync_engine.dialect) from error
             raise
         connection.close()
         return rows
@@ -137,9 +137,9 @@ class SelfCommitting(AsyncConnection):
             ) from error
 
 
-def _as_of_sqlalchemy(error: _Error, dialect: Dialect) -> DBAPIError:
+def as_of_sqlalchemy(error: BaseException, dialect: Dialect) -> DBAPIError:
     """What SQLAlchemy raises for an error of the driver."""
     orig: Any = dialect.loaded_dbapi.Error(str(error), error)
     orig.__cause__ = error
-    kind = InterfaceError if isinstance(error, asyncpg.InterfaceError) else DBAPIError
+    kind = DBAPIError if isinstance(error, asyncpg.PostgresError) else InterfaceError
     return kind(None, None, orig, hide_parameters=True)

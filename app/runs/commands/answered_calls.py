@@ -32,7 +32,7 @@ def answered_call(command: AnswerCommand) -> tuple[str, Sequence[CallKind[Any]]]
 def answer_of(command: AnswerCommand, call: StoredCall) -> object:
     """The answer to this call; raises `Invalid` for one with which it keeps waiting.
 
-    Changed arguments are validated when the run goes on: the tools are where its graph is executed.
+    Changed arguments are validated when the run goes on, too: the tools are where its graph is executed.
     """
     match command:
         case Decide():

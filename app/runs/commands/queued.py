@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, assert_never
 
 import structlog
@@ -9,13 +10,15 @@ import structlog
 from app.conversations.grants.records import GrantKey
 from app.conversations.grants.repository import insert_grant
 from app.events import Interrupted, StopKind, StopState
-from app.executors.approvals import granted_tool
+from app.executors.approvals import ARGS_SCHEMA, granted_tool, require_arguments
 from app.executors.inbox import RETRY_AFTER_S, MessageLimits, MessageQueueFull
 from app.executors.port import ABORTED
 from app.executors.waiting.records import Decision
 from app.graphs.catalog import GraphCatalog
 from app.ids import ApiKeyId, RunKey
 from app.platform.db import Database, Transaction
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.json_schema.document import SchemaDocument
 from app.platform.storage.service import StorageQuota
 from app.requests.run_request import PermissionMode
 from app.runs.closing import RunCloser, RunEnd
@@ -33,6 +36,8 @@ from app.runs.dispatch.repository import (
 from app.runs.records import RunRecord
 from app.runs.repository import store_interruption
 from app.runs.waits.repository import calls_of, find_call, grant_calls, resolve_call
+from app.tools.argument_check import check_arguments
+from app.tools.modern_schema import modern_schema
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +54,7 @@ class QueuedRuns:
     storage: StorageQuota
     limits: MessageLimits
     """For the messages that wait for one run's start."""
+    schemas: SchemaChecker
 
     async def apply(self, run: RunKey, command: records.Command) -> dict[str, Any]:
         """End the run, or store the command for its start; returns the result.
@@ -89,8 +95,20 @@ class QueuedRuns:
         await self.closer.publish(end, ended_at)
         return True
 
+    async def _check_args(self, run: RunKey, command: AnswerCommand) -> None:
+        """Raise `Invalid` for changed arguments that the schema of the tool refuses, if it is stored."""
+        if not isinstance(command, records.Decide) or command.args is None:
+            return
+        async with self.database.read() as reader:
+            call = await find_call(reader, run, command.request_id)
+        if call is not None and call.resolved_by is None and ARGS_SCHEMA in call.request:
+            document = SchemaDocument.of(modern_schema(call.request[ARGS_SCHEMA]))
+            accept = partial(check_arguments, self.schemas, document, owner=str(run.account_id))
+            await require_arguments(accept, command.args, tool_id=call.request["toolName"])
+
     async def _answer(self, run: RunKey, command: AnswerCommand) -> None:
         """Answer a call; the same answer twice counts once. The run is queued if no other call waits."""
+        await self._check_args(run, command)
         call_id, kinds = answered_call(command)
         async with self.database.transaction() as tx:
             record = await self._lock(tx, run)

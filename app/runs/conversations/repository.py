@@ -92,10 +92,10 @@ async def newest_run_of(
     return None if row is None else run_of(row)
 
 
-async def has_called_before(reader: Reader, conversation: Conversation) -> bool:
-    """Whether the last run before this turn on its branch has called a model; False without one."""
+async def follows_success(reader: Reader, conversation: Conversation) -> bool:
+    """Whether the last run before this turn on its branch has succeeded; False without one."""
     statement = (
-        sa.select(_HAS_CALLED)
+        sa.select(_HAS_SUCCEEDED)
         .where(
             runs.c.account_id == conversation.account_id,
             runs.c.state_key == conversation.state_key,
@@ -248,18 +248,14 @@ async def stored_additions(
     return [StoredEvents(row.position, row.last_position, row.data) for row in found]
 
 
-_HAS_CALLED = (
-    sa.func.coalesce(runs.c.meters["sdk"].as_integer(), 0)
-    + sa.func.coalesce(runs.c.meters["gateway"].as_integer(), 0)
-    > 0
-)
+_HAS_SUCCEEDED = runs.c.status == "succeeded"
 
 _BRANCH_COLUMNS = (
     runs.c.run_id,
     runs.c.session_id,
     runs.c.message_id,
     runs.c.passed_on,
-    _HAS_CALLED.label("has_called"),
+    _HAS_SUCCEEDED.label("has_succeeded"),
 )
 
 _COLUMNS = (

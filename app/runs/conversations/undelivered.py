@@ -1,7 +1,7 @@
-"""UndeliveredMessages: the messages of runs that ended before the model got them.
+"""UndeliveredMessages: the messages of runs that ended before the transcript had them.
 
-A run may be cancelled while it waits, or fail before its first line of the transcript. The conversation shows
-its message, so the next run passes it on.
+A run may be cancelled while it waits, or end before its first line of the transcript: a CLI writes a message
+some time after it has called a model. The conversation shows its message, so the next run passes it on.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ from app.requests.messages import ContentPart, Message, TextPart
 from app.requests.run_request import GraphRunRequest
 from app.runs.conversations.branching import load_tree
 from app.runs.conversations.records import StoredQuestion
-from app.runs.conversations.repository import has_called_before, questions_of, store_passed_on
+from app.runs.conversations.repository import follows_success, questions_of, store_passed_on
 from app.runs.requests.attachments import AttachmentRules, unreadable
 from app.runs.requests.codec import RequestCodec
 
@@ -35,7 +35,7 @@ async def undelivered_runs(
     reader: Reader, conversation: Conversation, tree: BranchTree, path: Sequence[RunId]
 ) -> list[RunId]:
     """The ended runs at the end of this path whose messages the transcript of its branch does not have."""
-    candidates = tree.last_without_call(path)
+    candidates = tree.last_unsuccessful(path)
     if not candidates:
         return []
     with_lines = await runs_with_lines(reader, conversation.transcript, candidates)
@@ -91,10 +91,10 @@ class UndeliveredMessages:
         return request.model_copy(update={"messages": messages})
 
     async def _find(self, conversation: Conversation, plan: RunPlan) -> list[StoredQuestion]:
-        if conversation.turns == 1 or (plan.beginning is not None and plan.beginning.has_called):
+        if conversation.turns == 1 or (plan.beginning is not None and plan.beginning.follows_success):
             return []
         async with self.database.read() as reader:
-            if await has_called_before(reader, conversation):
+            if await follows_success(reader, conversation):
                 return []
         run_id = plan.run.run_id
         async with self.database.snapshot() as reader:

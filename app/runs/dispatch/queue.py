@@ -41,13 +41,16 @@ class RunQueue:
         *,
         evidence: Sequence[NewEvidence],
         is_debited: bool,
+        may_share: bool,
     ) -> datetime | None:
+        """See `end_run`."""
         return await repository.end_run(
             *(tx, run, values),
             evidence=evidence,
             limits=self.limits,
             process_id=self.process_id,
             is_debited=is_debited,
+            may_share=may_share,
         )
 
     async def release_after(self, tx: Transaction, run: RunKey, conversation: str | None) -> None:

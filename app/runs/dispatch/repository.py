@@ -93,11 +93,13 @@ async def end_run(
     limits: DispatchLimits,
     process_id: UUID,
     is_debited: bool,
+    may_share: bool,
 ) -> datetime | None:
     """End a run, store its events and evidence, and release the runs that waited for it; returns when.
 
     `values` are those of `finish_values`. None if it has ended already or is at another attempt; then nothing
-    has changed. `is_debited`: its receipts are stored, so what it has reserved is released.
+    has changed. `is_debited`: its receipts are stored, so what it has reserved is released. `may_share`: it
+    waits for no other end; raises `NothingStored` if a run has begun to wait for one meanwhile.
     """
     parameters = {
         **run._asdict(),
@@ -107,7 +109,8 @@ async def end_run(
         "process": process_id,
         "is_debited": is_debited,
     }
-    return next((row["ended_at"] for row in await _END.fetch(tx, parameters)), None)
+    statement = _END_TOGETHER if may_share else _END
+    return next((row["ended_at"] for row in await statement.fetch(tx, parameters)), None)
 
 
 async def due_work(reader: Reader, limits: DispatchLimits) -> DueWork:
@@ -249,25 +252,29 @@ _RELEASE = text(
     """
 )
 
-_END = Prepared(
-    f"""
+
+def _ending(release: str) -> Prepared:
+    """The run's row, its account's queue, its credit: the same order everywhere, so no deadlock.
+
+    `release` and `release_credit` see what the statement has changed before it calls them.
+    """
+    statement = f"""
     {ENDED}, evidence AS (
         INSERT INTO run_evidence (account_id, run_id, position, at, type, content)
         SELECT account_id, run_id, new.* FROM ended, {NEW_EVIDENCE}
         ON CONFLICT DO NOTHING
     ), followed AS MATERIALIZED (
         SELECT account_id, run_id, ended_at,
-               release_runs(account_id, state_key, CAST(:process AS uuid), CAST(:per_account AS int),
-                            CAST(:per_key AS int), CAST(:offered_for AS interval)) AS released
+               {release}(account_id, state_key, CAST(:process AS uuid), CAST(:per_account AS int),
+                         CAST(:per_key AS int), CAST(:offered_for AS interval)) AS released
           FROM ended
     )
     SELECT ended_at, CASE WHEN :is_debited THEN release_credit(account_id, run_id) END FROM followed
     """  # noqa: S608 - constants
-)
-"""The run's row, its account's queue, its credit: the same order everywhere, so no deadlock.
+    return Prepared(statement)
 
-`release_runs` and `release_credit` see what the statement has changed before it calls them.
-"""
+
+_END, _END_TOGETHER = _ending("release_runs"), _ending("release_together")
 
 _DUE = text(
     """

@@ -5,9 +5,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Unpack
 
+import structlog
+
 from app.billing.credit.ledger import CreditLedger, InsufficientCredits
 from app.billing.token_rates.service import require_tokens
-from app.errors import TooMany
+from app.errors import TooMany, Unavailable
 from app.executors.external.executor import ExternalExecutor
 from app.executors.external.session import ExternalSession, SessionOver
 from app.executors.port import RunPlan
@@ -20,6 +22,7 @@ from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.models.registry import ModelRegistry, UnknownModel
 from app.platform.background import first_of
 from app.platform.clock.clock import Clock
+from app.platform.db import StatementFailed
 from app.platform.logs.context import note, start_detached
 from app.platform.metrics.runs import RunMetrics
 from app.platform.server.loopback import Receive
@@ -30,11 +33,14 @@ from app.requests.principal import GraphNotAllowed, ModelNotAllowed, Principal
 from app.runs.acceptance import RunAcceptance
 from app.runs.dispatch.limits import RETRY_AFTER_S
 from app.runs.external.refusals import no_credit, refusal_of
+from app.runs.external.repository import delete_running
 from app.runs.external.starting import GRAPH, SessionNotStarted, TooManySessions, plan_of, request_of
 from app.runs.intake.readiness import IntakeReadiness
 from app.runs.requests.codec import RequestCodec
 from app.runs.requests.posted import PostedRun, Posting
 from app.runs.supervisor import ActiveRun, RunSupervisor
+
+log = structlog.get_logger(__name__)
 
 MOST_SESSIONS: Final = 256
 """Of one account in this process."""
@@ -145,6 +151,9 @@ class ExternalRuns:
                     raise
                 started.session.close()
                 continue
+            finally:
+                if started.session.is_unused:
+                    await asyncio.shield(start_detached(self._discard(started)))
             return
 
     async def _session(self, caller: Principal, request: ClientRequest, posting: Posting) -> _Started:
@@ -184,6 +193,22 @@ class ExternalRuns:
         if not session.opened.is_set():
             raise SessionNotStarted(retry_after_s=RETRY_AFTER_S)
         return _Started(session, active)
+
+    async def _discard(self, started: _Started) -> None:
+        """Leave nothing of a session none of whose calls was admitted."""
+        run = started.run.plan.run
+        with started.session.withdrawn():
+            try:
+                async with self.acceptance.database.transaction() as tx:
+                    if await delete_running(tx, run):
+                        await self.ledger.release(tx, run)
+            except (Unavailable, StatementFailed) as error:
+                # It stays, and ends by itself.
+                log.warning("external.session_not_discarded", run_id=run.run_id, reason=str(error))
+            else:
+                self.supervisor.hand_over([run])
+        await started.run.ended.wait()
+        self.supervisor.event_log.abandon(run)
 
     async def _accepted(self, posted: PostedRun, plan: RunPlan) -> RunPlan:
         """The plan of the run once it is stored; an idle session of the key makes room for it."""

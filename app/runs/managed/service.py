@@ -96,9 +96,7 @@ class ManagedSessions:
 
         The same request with the same `Idempotency-Key` gets the same session.
         """
-        if not caller.terms.allows_graph(settings.graph_id):
-            raise GraphNotAllowed
-        self.graphs.get(settings.graph_id)
+        self._require_graph(caller, settings)
         settings = settings.model_copy(update={"end_user": caller.own_end_user})
         new = Conversation.without_runs(
             *(caller.account_id, PREFIX),
@@ -126,6 +124,7 @@ class ManagedSessions:
 
         There is no session without that run, whatever it is refused for.
         """
+        self._require_graph(caller, settings)
         session_id = _id_of_session(caller, posting)
         request = _request_of(settings, session_id, content, left_usd=settings.budget_usd)
         begun = BegunSession(settings.stored(), title=title)
@@ -258,6 +257,11 @@ class ManagedSessions:
             await asyncio.sleep(_SETTLE_PAUSE_S)
             session = await self.get(caller, session_id)
         return session
+
+    def _require_graph(self, caller: Principal, settings: SessionSettings) -> None:
+        if not caller.terms.allows_graph(settings.graph_id):
+            raise GraphNotAllowed
+        self.graphs.get(settings.graph_id)
 
     async def _start(
         self, caller: Principal, session: ManagedSession, content: str | list[ContentPart], posting: Posting

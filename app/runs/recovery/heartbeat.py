@@ -91,6 +91,7 @@ class Heartbeat:
             cancelled = await repository.cancelled_runs(tx, worker.process_id)
             workers = await repository.live_workers(tx)
             now = await repository.database_time(tx)
+            has_jumped = self._jumps.has_jumped(now)
         # This process stood still for too long: what they do now would come twice.
         self._lose(lost)
         self._lease.renew(attempts, since=began)
@@ -98,7 +99,6 @@ class Heartbeat:
         self._supervisor.cancel(cancelled)
         self._dispatcher.observe(workers)
         self._note_unconfirmed(running, besides=attempts)
-        has_jumped = self._jumps.has_jumped(now)
         if has_jumped:
             log.critical("clock.jumped", clock="database", reading=now)
         if has_jumped or began - self._last > self._lease.term_s * 2 / HEARTBEATS:

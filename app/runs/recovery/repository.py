@@ -62,8 +62,8 @@ async def cancelled_runs(tx: Transaction, process_id: UUID) -> list[RunKey]:
 
 
 async def database_time(tx: Transaction) -> datetime:
-    """When the transaction began, by the database's clock."""
-    now: datetime = (await tx.execute(sa.select(sa.func.now()))).scalar_one()
+    """The database's clock, also within a transaction that has waited for locks."""
+    now: datetime = (await tx.execute(sa.select(sa.func.clock_timestamp()))).scalar_one()
     return now
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Unpack
 from uuid import UUID, uuid5
 
+from app.errors import AppError
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.requests.principal import Principal
@@ -83,12 +84,12 @@ class StatelessChats:
             # Perhaps it is followed by the run of this very request, posted twice at once.
             if (again := await self.chats.runs.posted_before(caller, **posting)) is not None:
                 return again
-        state_key = f"{opening}.{new_uuid().hex}"
+        message = message_in(f"{opening}.{new_uuid().hex}")
         # A copy is a fork, which only keys that may read can continue.
         if found is not None and caller.reads_all:
             with suppress(ConversationNotFound, ConversationBusy, NothingToFork):
-                await self._fork(caller, found, state_key)
-        return await self.start_new(caller, message_in(state_key), **posting)
+                return await self._start_in_copy(caller, found, message, **posting)
+        return await self.start_new(caller, message, **posting)
 
     async def start_after(
         self,
@@ -110,10 +111,10 @@ class StatelessChats:
             return record
         if (again := await self.chats.runs.posted_before(caller, **posting)) is not None:
             return again
-        state_key = found.state_key
         if caller.reads_all:
-            await self._fork(caller, found, state_key := f"copy-{new_uuid().hex}")
-        return await self.start_new(caller, message_in(state_key), **posting)
+            message = message_in(f"copy-{new_uuid().hex}")
+            return await self._start_in_copy(caller, found, message, **posting)
+        return await self.start_new(caller, message_in(found.state_key), **posting)
 
     async def start_new(
         self, caller: Principal, message: ChatMessage, **posting: Unpack[Posting]
@@ -132,8 +133,23 @@ class StatelessChats:
         run_id = first_run(caller.account_id, message.chat.state_key)
         return await self._start_once(caller, message, run_id, **posting)
 
-    async def _fork(self, caller: Principal, found: GivenAnswer, state_key: str) -> None:
-        await self.conversations.fork(caller.account_id, found.state_key, at=found.run_id, new_key=state_key)
+    async def _start_in_copy(
+        self, caller: Principal, found: GivenAnswer, message: ChatMessage, **posting: Unpack[Posting]
+    ) -> RunRecord:
+        """Start the run in a copy of the conversation; there is no copy without its run.
+
+        Raises the errors of `start_new` and of `ConversationService.fork`.
+        """
+        copy, joined_in = message.chat.state_key, None
+        await self.conversations.fork(caller.account_id, found.state_key, at=found.run_id, new_key=copy)
+        try:
+            record = await self.start_new(caller, message, **posting)
+            joined_in = record.state_key
+        finally:
+            if joined_in != copy:
+                with suppress(AppError):
+                    await self.conversations.delete(caller, copy)
+        return record
 
     async def _find(self, caller: Principal, opening: str, answer: LastAnswer) -> GivenAnswer | None:
         """The run that gave an answer."""

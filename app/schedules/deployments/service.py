@@ -2,12 +2,15 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Unpack
+from uuid import UUID
 
 from app.errors import Conflict, NotFound
 from app.ids import new_uuid
 from app.platform.pagination import PageRequest
 from app.requests.principal import Principal
+from app.runs.requests.posted import Posting
+from app.runs.service import id_of_key
 from app.schedules.deployments.records import DeploymentOrder, DeploymentRun, DeploymentRunFilter
 from app.schedules.deployments.repository import newest_deployment_runs, newest_deployments
 from app.schedules.records import Deployment, Schedule, ScheduleTerms
@@ -41,11 +44,18 @@ class Deployments:
 
     schedules: ScheduleService
 
-    async def create(self, caller: Principal, order: DeploymentOrder) -> Schedule:
+    async def create(self, caller: Principal, order: DeploymentOrder, **posting: Unpack[Posting]) -> Schedule:
+        """Create a deployment, or return the one that the same request has created."""
         now = await self.schedules.firing.read_time()
         terms = ScheduleTerms(order.timing, "allow", _CATCH_UP_S)
-        deployment, name = Deployment(posted=order.posted, updated_at=now), f"{_PREFIX}{new_uuid().hex}"
-        new = ScheduleOrder(name, terms, order.request, paused=False, deployment=deployment)
+        deployment = Deployment(posted=order.posted, updated_at=now)
+        name = f"{_PREFIX}{UUID(id_of_key(caller, posting) or str(new_uuid())).hex}"
+        new = ScheduleOrder(
+            *(name, terms, order.request),
+            paused=False,
+            deployment=deployment,
+            fingerprint=posting.get("fingerprint"),
+        )
         return await self.schedules.create(caller, new)
 
     async def get(self, caller: Principal, deployment_id: str) -> tuple[Schedule, Deployment]:

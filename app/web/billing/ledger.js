@@ -41,7 +41,7 @@ const COLUMNS = [
   { label: "Amount", isNumber: true, show: ({ amountUsd }) => moneyOf(amountUsd) },
   { label: "Balance after", isNumber: true, show: ({ balanceAfterUsd }) => moneyOf(balanceAfterUsd) },
   { label: "Run", show: ({ runId }) => runId && idOf(runId, linkTo({ run: runId })) },
-  { label: "Note", show: ({ note }) => note },
+  { label: "Note", show: ({ note }) => note && html`<span class="wrapped">${note}</span>` },
 ];
 
 /** @param {string} usd */

@@ -119,10 +119,16 @@ export class Conversation {
   async catchUp() {
     if (this.turns.length === 0 || this.open.length > 0) return;
     const [last] = (await get(apiPath("/v1/runs", { stateKey: this.key, limit: 1 }))).items;
+    if (last?.contentsDeletedAt) {
+      // Perhaps with all of the conversation.
+      this.turns = [];
+      return this.load();
+    }
+    const shown = this.turns.find(({ runId }) => runId === last?.runId);
+    if (shown) return this._keepEnd(shown, last);
     // It may be on another branch, and is looked for once.
     if (last === undefined || last.runId === this._lastRun || this._closed) return;
     this._lastRun = last.runId;
-    if (this.turns.some(({ runId }) => runId === last.runId)) return;
     await this._read();
     this._onChange();
   }
@@ -327,8 +333,13 @@ export class Conversation {
   /** What a run has cost, and the context that it leaves. @param {Turn} turn */
   async _readEnd(turn) {
     const found = await get(apiPath("/v1/runs/{runId}", { runId: turn.runId })).catch(() => null);
-    turn.costUsd = found?.billing?.costUsd ?? turn.costUsd;
-    const { contextUsed, contextWindow } = found?.final ?? {};
+    if (found !== null) this._keepEnd(turn, found);
+  }
+
+  /** @param {Turn} turn @param {Schemas["RunResponse"]} found */
+  _keepEnd(turn, found) {
+    turn.costUsd = found.billing?.costUsd ?? turn.costUsd;
+    const { contextUsed, contextWindow } = found.final ?? {};
     this.context = contextUsed && contextWindow ? { used: contextUsed, window: contextWindow } : null;
     this._onChange();
   }

@@ -22,13 +22,15 @@ const HIDDEN_DRAW_MS = 500;
 
 /** The last `problem` as a sentence, `fail(error)`, which sets it, and `clear()`. */
 export function useProblem() {
-  const [problem, setProblem] = useState("");
+  const [problem, setProblem] = useState(/** @type {ApiError | null} */ (null));
   /** @type {Fail} */
   const fail = (error) => {
     if (!(error instanceof ApiError)) throw error;
-    setProblem(apiProblem(error));
+    setProblem(error);
   };
-  return { problem, fail, clear: () => setProblem("") };
+  // What needs the connection is asked again.
+  useEffect(() => whenBack(() => setProblem((last) => (last?.code === "unreachable" ? null : last))), []);
+  return { problem: problem ? apiProblem(problem) : "", fail, clear: () => setProblem(null) };
 }
 
 /**

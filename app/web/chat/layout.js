@@ -35,7 +35,7 @@ export function Head({ conversation, name, drawer, remove, keepsFiles }) {
       >
         <span aria-hidden="true">☰</span><span class="visually-hidden">${t("conversations")}</span>
       </button>
-      <h1><bdi>${title}</bdi></h1>
+      <h1 dir="auto">${title}</h1>
       ${
         conversation.costUsd !== null &&
         html`<p class="cost" title=${formatExact(parseDollars(conversation.costUsd))}>

@@ -75,7 +75,7 @@ export function ConversationPane(props) {
             : html`<p class="notice foot-problem">${t("read-only")}</p>`
         }
       </div>
-      <p class="visually-hidden" role="status">${announcement}</p>
+      <p class="visually-hidden" role="status">${running ? "" : announcement}</p>
       ${isConfirming && html`<${ConfirmDelete} yes=${confirmDelete} no=${() => setConfirming(false)} />`}
     </main>
   `;

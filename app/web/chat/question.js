@@ -28,7 +28,7 @@ export function Question({ entry, live, answer }) {
         questions.map(
           (item, index) => html`
             <${Plain} text=${item.question} />
-            ${answers?.[index] && html`<p class="question-answer" dir="auto">${answers[index].join(", ")}</p>`}
+            ${answers?.[index] && html`<p class="question-answer" dir="auto">${readable(answers[index].join(", "))}</p>`}
           `,
         )
       }

@@ -64,9 +64,8 @@ export function Sidebar({ sessions, current, open, rename, remove, shares, shown
     share: shares ? begin("share") : null,
     remove: remove && begin("remove"),
   };
-  const end = () => setDoing(null);
-  // Browsers tell later that a menu has closed: the next one may be open by then, even of the same conversation.
-  const menuClosed = () => setDoing((now) => (now === doing ? null : now));
+  // Browsers tell later that a menu or a dialog has closed: the next may be open by then, even of the same conversation.
+  const end = () => setDoing((now) => (now === doing ? null : now));
   const named = (/** @type {Listed} */ session, /** @type {string} */ title) => {
     setDoing((now) => (now?.kind === "rename" ? null : now));
     if (title.trim() && title !== nameOf(session)) rename?.(session, title);
@@ -98,7 +97,7 @@ export function Sidebar({ sessions, current, open, rename, remove, shares, shown
         session=${doing.session}
         anchor=${doing.anchor}
         actions=${actions}
-        close=${menuClosed}
+        close=${end}
       />
     `
     }
@@ -179,7 +178,7 @@ function Entry({ session, current, follow, openMenu }) {
   return html`
     <div class="sidebar-entry" data-current=${isCurrent}>
       <a href=${linkTo(stateKey)} aria-current=${isCurrent ? "true" : undefined} onClick=${follow(stateKey)}>
-        <span class="sidebar-title"><bdi>${nameOf(session)}</bdi></span>
+        <span class="sidebar-title" dir="auto">${nameOf(session)}</span>
         <span class="sidebar-when">${session.forkedFrom && `${t("fork-mark")} · `}${when(session.updatedAt)}</span>
       </a>
       <button

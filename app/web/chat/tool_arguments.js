@@ -105,7 +105,7 @@ function ArgumentField({ name, field, isOptional, value, set }) {
             onChange=${withValue((text) => set(field.choices?.find((choice) => String(choice) === text) ?? nothing))}
           >
             <option value="">–</option>
-            ${field.choices?.map((choice) => html`<option value=${String(choice)}>${readable(String(choice))}</option>`)}
+            ${field.choices?.map((choice) => html`<option value=${String(choice)} dir="auto">${readable(String(choice))}</option>`)}
           </select>
           ${hint}
         </label>

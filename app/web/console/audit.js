@@ -37,7 +37,7 @@ export function Audit({ who, query, show }) {
 /** @type {Column<Entry>[]} */
 const COLUMNS = [
   { label: "At", show: ({ at }) => timeOf(at) },
-  { label: "Account", show: ({ account }) => account },
+  { label: "Account", show: ({ account }) => html`<span class="wrapped">${account}</span>` },
   { label: "Action", show: ({ action }) => html`<code>${action}</code>` },
   { label: "Of", show: ({ target }) => html`<span class="wrapped">${target}</span>` },
   { label: "By", show: (entry) => actorOf(entry) },

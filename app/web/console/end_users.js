@@ -22,7 +22,7 @@ export function EndUsers({ who, query, show }) {
 function OneEndUser({ who, endUser }) {
   return html`
     <section class="card" aria-labelledby="end-user-title">
-      <h2 id="end-user-title" class="wrapped">${endUser}</h2>
+      <h2 id="end-user-title">${endUser}</h2>
       <div class="row">
         <a class="button button-small" href=${linkTo({ view: "runs", endUser })}>Their runs</a>
         <a class="button button-small" href=${apiUrl(apiPath("/v1/exports/end-users/{endUser}", { endUser }))} download="end-user.zip">Download all of it</a>

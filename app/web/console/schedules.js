@@ -153,7 +153,7 @@ function OneSchedule({ who, scheduleId }) {
       what: "the schedule",
       show: ([found]) => html`
         <section class="card" aria-labelledby="schedule-title">
-          <h2 id="schedule-title" class="wrapped">${found.scheduleId}</h2>
+          <h2 id="schedule-title">${found.scheduleId}</h2>
           <${Facts} schedule=${found} />
           ${who.may("runs:write") && html`<${Changes} schedule=${found} reload=${schedule.retry} />`}
         </section>
@@ -178,7 +178,7 @@ function Facts({ schedule }) {
   ];
   return html`
     <dl class="facts">${facts.filter(([, value]) => value).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-    <p class="wrapped">${question}</p>
+    <p>${question}</p>
   `;
 }
 

@@ -118,7 +118,7 @@ function OneWebhook({ who, webhookId }) {
       what: "the webhook",
       show: ([found]) => html`
         <section class="card" aria-labelledby="webhook-title">
-          <div class="section-head"><h2 id="webhook-title" class="wrapped">${found.url}</h2>${stateOf(found)}</div>
+          <div class="section-head"><h2 id="webhook-title">${found.url}</h2>${stateOf(found)}</div>
           <p class="hint">${found.description} ${found.events.join(", ")}; ${FORMATS.find(([name]) => name === found.format)?.[1]}</p>
           ${mayChange(who) && html`<${Changes} ...${{ who, webhook: found, reload }} />`}
         </section>

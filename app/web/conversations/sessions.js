@@ -2,7 +2,7 @@
 
 /** @import { Fail } from "../chat/hooks.js" */
 
-import { apiPath, get, patch } from "../api.js";
+import { ApiError, apiPath, get, patch } from "../api.js";
 import { useEffect, useRef, useState } from "../html.js";
 import { t } from "../languages.js";
 import { whenBack } from "../parts/presence.js";
@@ -53,7 +53,12 @@ export function useSessions(fail) {
     return () => clearTimeout(timer);
   }, [view.words, view.archived]);
 
-  useEffect(() => whenBack(list), []);
+  const refresh = () =>
+    read(latest.current).catch((/** @type {unknown} */ error) => {
+      // The connection may be back a moment later than the browser says.
+      if (!(error instanceof ApiError && error.code === "unreachable")) fail(error);
+    });
+  useEffect(() => whenBack(refresh), []);
 
   const change = async (/** @type {string} */ stateKey, /** @type {Schemas["ChangedConversation"]} */ changes) => {
     await patch(apiPath("/v1/sessions/{stateKey}", { stateKey }), changes);

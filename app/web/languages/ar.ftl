@@ -180,9 +180,13 @@ more-files = و{ $count } غيرها
 note-compacted = لُخّصت الرسائل السابقة للنموذج.
 note-budget = نفدت ميزانية هذا التشغيل، وهو ينتظر أن يرفعها شخص ما.
 note-resumed = فُقد الخادم، ويستأنف خادم آخر التشغيل.
-warning-client_tools_ignored = لا تُعرض على النموذج أدوات العميل هذه:
-warning-tools_left_out = لا يستطيع النموذج استخدام هذه الأدوات بسبب أوصافها أو مخططاتها:
+warning-client_tools_ignored = لا تُعرض على النموذج أدوات العميل هذه: { $names }
+warning-tools_left_out = لا يستطيع النموذج استخدام هذه الأدوات بسبب أوصافها أو مخططاتها: { $names }
 warning-attachments_left_out = لا يحصل النموذج على كل مرفقات المحادثة: لا يقبل المزيد، أو رفض أحدها.
+warning-attachment_refused = مرفقات الرسالة التي رفضها مزوّد النموذج، بأرقامها: { $names }
+warning-run_stopped = رُفض استدعاء { $names }، وبذلك ينتهي التشغيل: { $message }
+warning-files_not_kept = هناك ملفات لا تبقى في هذه المحادثة أو فُقدت: انتهت مدتها، أو هي كثيرة أو كبيرة جدًا، أو تعذّر حفظها. { $names }
+warning-messages_not_delivered = انتهى التشغيل قبل أن تصل رسالتك إلى الوكيل. أرسلها مرة أخرى.
 announced-answer = الإجابة: { $text }
 more-characters = الأحرف المتبقية: { $size }
 download-text = تنزيل النص كاملًا
@@ -445,24 +449,24 @@ part-of-sites = هذه الصفحة جزء من مواقع أخرى.
 ## Why a run did not succeed
 
 run-failed = لم ينجح التشغيل.
-run-failed-timeout-max_turns = بلغ حد الخطوات.
-run-failed-rate_limit-budget = استنفد ميزانيته.
-run-failed-timeout = تجاوز المدة المسموحة.
+run-failed-timeout-max_turns = بلغ حد الخطوات. اطلب منه المتابعة.
+run-failed-rate_limit-budget = استنفد ميزانيته. اطلب أقل في كل مرة.
+run-failed-timeout = تجاوز المدة المسموحة. اطلب أقل في كل مرة.
 run-failed-aborted = أُوقف.
 run-failed-rate_limit = مزوّد النموذج مثقل. حاول مجددًا بعد قليل.
-run-failed-insufficient_credits = لم يبقَ رصيد في الحساب.
-run-failed-budget_reached = استُنفدت إحدى ميزانيات الحساب.
-run-failed-provider_unavailable = تعذّر الوصول إلى مزوّد النموذج، أو أنه يرفض طلبات هذا الخادم.
+run-failed-insufficient_credits = لم يبقَ رصيد في الحساب. يمكن للمشغّل منح المزيد.
+run-failed-budget_reached = استُنفدت إحدى ميزانيات الحساب. يمكن للمشغّل رفعها.
+run-failed-provider_unavailable = تعذّر الوصول إلى مزوّد النموذج، أو أنه يرفض طلبات هذا الخادم. حاول مجددًا بعد قليل.
 run-failed-provider_refused = يرفض مزوّد النموذج استدعاءات هذا الخادم. على مشغّله التصرف.
 run-failed-agent_unavailable = تعطّل برنامج الوكيل على هذا الخادم. حاول مجددًا بعد قليل.
 run-failed-refused = يرفض النموذج الإجابة عن هذا.
-run-failed-length = الإجابة أطول مما يجوز لرسالة النموذج.
-run-failed-context = المحادثة أطول مما يستطيع النموذج قراءته.
+run-failed-length = الإجابة أطول مما يجوز لرسالة النموذج. اطلبها على أجزاء.
+run-failed-context = المحادثة أطول مما يستطيع النموذج قراءته. ابدأ محادثة جديدة.
 run-failed-tool_server_unavailable = تعذّر الوصول إلى خادم أدوات يحتاجه الوكيل. حاول مجددًا بعد قليل.
 run-failed-database_unavailable = تعذّر الوصول إلى مساحة تخزين الخادم. حاول مجددًا بعد قليل.
-run-failed-invalid_request = رفض المزوّد هذا الطلب. ربما كان الطلب أو المحادثة أطول من اللازم.
+run-failed-invalid_request = رفض المزوّد هذا الطلب. ربما كان الطلب أو المحادثة أطول من اللازم. اختصر الرسالة أو ابدأ محادثة جديدة.
 run-failed-not_found = لا يوجد مورد يحتاجه التشغيل.
-run-failed-internal = حدث خطأ داخلي في الخادم.
+run-failed-internal = حدث خطأ داخلي في الخادم. حاول مجددًا بعد قليل.
 
 ## Why a request failed
 

@@ -176,9 +176,13 @@ more-files = und { $count } weitere
 note-compacted = Frühere Nachrichten wurden für das Modell zusammengefasst.
 note-budget = Das Budget dieses Laufs ist aufgebraucht. Er wartet, bis es jemand erhöht.
 note-resumed = Der Server ist ausgefallen. Ein anderer setzt den Lauf fort.
-warning-client_tools_ignored = Diese Werkzeuge des Clients werden dem Modell nicht angeboten:
-warning-tools_left_out = Diese Werkzeuge kann das Modell wegen ihrer Beschreibungen oder Schemas nicht verwenden:
+warning-client_tools_ignored = Diese Werkzeuge des Clients werden dem Modell nicht angeboten: { $names }
+warning-tools_left_out = Diese Werkzeuge kann das Modell wegen ihrer Beschreibungen oder Schemas nicht verwenden: { $names }
 warning-attachments_left_out = Das Modell erhält nicht alle Anhänge der Unterhaltung: mehr nimmt es nicht an, oder es hat einen abgelehnt.
+warning-attachment_refused = Anhänge der Nachricht, die der Anbieter des Modells abgelehnt hat, nach Nummer: { $names }
+warning-run_stopped = Der Aufruf von { $names } wurde abgelehnt, und damit endet der Lauf: { $message }
+warning-files_not_kept = Dateien bleiben nicht in dieser Unterhaltung oder fehlen: Sie sind abgelaufen, zu viele oder zu groß, oder konnten nicht gespeichert werden. { $names }
+warning-messages_not_delivered = Der Lauf endete, bevor der Agent Ihre Nachricht erhielt. Senden Sie sie noch einmal.
 announced-answer = Antwort: { $text }
 more-characters = noch { $size } Zeichen
 download-text = Ganzen Text herunterladen
@@ -421,24 +425,24 @@ part-of-sites = Diese Seite ist ein Teil anderer Seiten.
 ## Why a run did not succeed
 
 run-failed = Der Lauf war nicht erfolgreich.
-run-failed-timeout-max_turns = Die Höchstzahl der Schritte ist erreicht.
-run-failed-rate_limit-budget = Das Budget ist aufgebraucht.
-run-failed-timeout = Das Zeitlimit ist überschritten.
+run-failed-timeout-max_turns = Die Höchstzahl der Schritte ist erreicht. Bitten Sie ihn, weiterzumachen.
+run-failed-rate_limit-budget = Das Budget ist aufgebraucht. Verlangen Sie weniger auf einmal.
+run-failed-timeout = Das Zeitlimit ist überschritten. Verlangen Sie weniger auf einmal.
 run-failed-aborted = Angehalten.
 run-failed-rate_limit = Der Anbieter des Modells ist überlastet. Versuchen Sie es gleich noch einmal.
-run-failed-insufficient_credits = Das Konto hat kein Guthaben mehr.
-run-failed-budget_reached = Ein Budget des Kontos ist aufgebraucht.
-run-failed-provider_unavailable = Der Anbieter des Modells ist nicht erreichbar oder weist die Anfragen dieses Servers zurück.
+run-failed-insufficient_credits = Das Konto hat kein Guthaben mehr. Der Betreiber kann welches gewähren.
+run-failed-budget_reached = Ein Budget des Kontos ist aufgebraucht. Der Betreiber kann es erhöhen.
+run-failed-provider_unavailable = Der Anbieter des Modells ist nicht erreichbar oder weist die Anfragen dieses Servers zurück. Versuchen Sie es gleich noch einmal.
 run-failed-provider_refused = Der Anbieter des Modells verweigert die Aufrufe dieses Servers. Dessen Betreiber muss handeln.
 run-failed-agent_unavailable = Das Programm des Agenten ist auf diesem Server ausgefallen. Versuchen Sie es gleich noch einmal.
 run-failed-refused = Das Modell lehnt es ab, darauf zu antworten.
-run-failed-length = Die Antwort ist länger, als eine Nachricht des Modells sein darf.
-run-failed-context = Die Unterhaltung ist länger, als das Modell lesen kann.
+run-failed-length = Die Antwort ist länger, als eine Nachricht des Modells sein darf. Fragen Sie in Teilen danach.
+run-failed-context = Die Unterhaltung ist länger, als das Modell lesen kann. Beginnen Sie eine neue.
 run-failed-tool_server_unavailable = Ein Werkzeugserver, den der Agent braucht, ist nicht erreichbar. Versuchen Sie es gleich noch einmal.
 run-failed-database_unavailable = Der Speicher des Servers ist nicht erreichbar. Versuchen Sie es gleich noch einmal.
-run-failed-invalid_request = Der Anbieter hat diese Anfrage zurückgewiesen. Sie oder die Unterhaltung ist vielleicht zu lang.
+run-failed-invalid_request = Der Anbieter hat diese Anfrage zurückgewiesen. Sie oder die Unterhaltung ist vielleicht zu lang. Kürzen Sie die Nachricht, oder beginnen Sie eine neue Unterhaltung.
 run-failed-not_found = Etwas, das der Lauf braucht, gibt es nicht.
-run-failed-internal = Auf dem Server ist ein interner Fehler aufgetreten.
+run-failed-internal = Auf dem Server ist ein interner Fehler aufgetreten. Versuchen Sie es gleich noch einmal.
 
 ## Why a request failed
 

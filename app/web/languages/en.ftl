@@ -176,9 +176,13 @@ more-files = and { $count } more
 note-compacted = Earlier messages were summarized for the model.
 note-budget = The budget of this run is used up. It waits until a person raises it.
 note-resumed = The server was lost. Another one resumes the run.
-warning-client_tools_ignored = The model is not offered these tools of the client:
-warning-tools_left_out = The model cannot use these tools, because of their descriptions or schemas:
+warning-client_tools_ignored = The model is not offered these tools of the client: { $names }
+warning-tools_left_out = The model cannot use these tools, because of their descriptions or schemas: { $names }
 warning-attachments_left_out = The model does not get all attachments of the conversation: it takes no more, or refused one.
+warning-attachment_refused = Attachments of the message that the model’s provider has refused, by number: { $names }
+warning-run_stopped = The call of { $names } was denied, which ends the run: { $message }
+warning-files_not_kept = Files do not stay in this conversation, or were lost: they have expired, are too many or too large, or could not be stored. { $names }
+warning-messages_not_delivered = The run ended before the agent got your message. Send it again.
 announced-answer = Answer: { $text }
 more-characters = { $size } { $count ->
     [one] character
@@ -424,24 +428,24 @@ part-of-sites = This page is a part of other sites.
 ## Why a run did not succeed
 
 run-failed = The run did not succeed.
-run-failed-timeout-max_turns = It reached its limit of steps.
-run-failed-rate_limit-budget = It used up its budget.
-run-failed-timeout = It exceeded its time limit.
+run-failed-timeout-max_turns = It reached its limit of steps. Ask it to go on.
+run-failed-rate_limit-budget = It used up its budget. Ask for less at a time.
+run-failed-timeout = It exceeded its time limit. Ask for less at a time.
 run-failed-aborted = Stopped.
 run-failed-rate_limit = The model’s provider is overloaded. Try again in a moment.
-run-failed-insufficient_credits = The account has no credit left.
-run-failed-budget_reached = A budget of the account is used up.
-run-failed-provider_unavailable = The model’s provider cannot be reached, or it rejects this server’s requests.
+run-failed-insufficient_credits = The account has no credit left. Its operator can grant some.
+run-failed-budget_reached = A budget of the account is used up. Its operator can raise it.
+run-failed-provider_unavailable = The model’s provider cannot be reached, or it rejects this server’s requests. Try again in a moment.
 run-failed-provider_refused = The model’s provider refuses this server’s calls. Its operator must act.
 run-failed-agent_unavailable = The agent’s program failed on this server. Try again in a moment.
 run-failed-refused = The model refuses to answer this.
-run-failed-length = The answer is longer than a message of the model may be.
-run-failed-context = The conversation is longer than the model can read.
+run-failed-length = The answer is longer than a message of the model may be. Ask for it in parts.
+run-failed-context = The conversation is longer than the model can read. Begin a new one.
 run-failed-tool_server_unavailable = A tool server that the agent needs cannot be reached. Try again in a moment.
 run-failed-database_unavailable = This server’s storage cannot be reached. Try again in a moment.
-run-failed-invalid_request = The provider rejected this request. It or the conversation may be too long.
+run-failed-invalid_request = The provider rejected this request. It or the conversation may be too long. Shorten the message, or begin a new conversation.
 run-failed-not_found = A resource that the run needs does not exist.
-run-failed-internal = An internal error occurred on the server.
+run-failed-internal = An internal error occurred on the server. Try again in a moment.
 
 ## Why a request failed
 

@@ -177,9 +177,13 @@ more-files = y { $count } más
 note-compacted = Los mensajes anteriores se resumieron para el modelo.
 note-budget = El presupuesto de esta ejecución se ha agotado. Espera a que una persona lo aumente.
 note-resumed = Se perdió el servidor. Otro reanuda la ejecución.
-warning-client_tools_ignored = Al modelo no se le ofrecen estas herramientas del cliente:
-warning-tools_left_out = El modelo no puede usar estas herramientas por sus descripciones o esquemas:
+warning-client_tools_ignored = Al modelo no se le ofrecen estas herramientas del cliente: { $names }
+warning-tools_left_out = El modelo no puede usar estas herramientas por sus descripciones o esquemas: { $names }
 warning-attachments_left_out = El modelo no recibe todos los archivos adjuntos de la conversación: no acepta más, o ha rechazado uno.
+warning-attachment_refused = Adjuntos del mensaje que el proveedor del modelo ha rechazado, por número: { $names }
+warning-run_stopped = La llamada a { $names } fue denegada, y con ello termina la ejecución: { $message }
+warning-files_not_kept = Hay archivos que no se conservan en esta conversación o faltan: han caducado, son demasiados o demasiado grandes, o no se pudieron guardar. { $names }
+warning-messages_not_delivered = La ejecución terminó antes de que el agente recibiera su mensaje. Envíelo de nuevo.
 announced-answer = Respuesta: { $text }
 more-characters = caracteres restantes: { $size }
 download-text = Descargar el texto completo
@@ -427,24 +431,24 @@ part-of-sites = Esta página forma parte de otros sitios.
 ## Why a run did not succeed
 
 run-failed = La ejecución no tuvo éxito.
-run-failed-timeout-max_turns = Alcanzó su límite de pasos.
-run-failed-rate_limit-budget = Agotó su presupuesto.
-run-failed-timeout = Superó su límite de tiempo.
+run-failed-timeout-max_turns = Alcanzó su límite de pasos. Pida que continúe.
+run-failed-rate_limit-budget = Agotó su presupuesto. Pida menos de una vez.
+run-failed-timeout = Superó su límite de tiempo. Pida menos de una vez.
 run-failed-aborted = Detenida.
 run-failed-rate_limit = El proveedor del modelo está sobrecargado. Inténtelo de nuevo en un momento.
-run-failed-insufficient_credits = La cuenta no tiene crédito.
-run-failed-budget_reached = Un presupuesto de la cuenta se ha agotado.
-run-failed-provider_unavailable = No se puede acceder al proveedor del modelo, o rechaza las solicitudes de este servidor.
+run-failed-insufficient_credits = La cuenta no tiene crédito. Quien opera el servidor puede concederlo.
+run-failed-budget_reached = Un presupuesto de la cuenta se ha agotado. Quien opera el servidor puede aumentarlo.
+run-failed-provider_unavailable = No se puede acceder al proveedor del modelo, o rechaza las solicitudes de este servidor. Inténtelo de nuevo en un momento.
 run-failed-provider_refused = El proveedor del modelo no acepta las llamadas de este servidor. Debe actuar quien lo opera.
 run-failed-agent_unavailable = El programa del agente falló en este servidor. Inténtelo de nuevo en un momento.
 run-failed-refused = El modelo se niega a responder a esto.
-run-failed-length = La respuesta es más larga de lo que puede ser un mensaje del modelo.
-run-failed-context = La conversación es más larga de lo que el modelo puede leer.
+run-failed-length = La respuesta es más larga de lo que puede ser un mensaje del modelo. Pídala por partes.
+run-failed-context = La conversación es más larga de lo que el modelo puede leer. Empiece una nueva.
 run-failed-tool_server_unavailable = No se puede acceder a un servidor de herramientas que el agente necesita. Inténtelo de nuevo en un momento.
 run-failed-database_unavailable = No se puede acceder al almacenamiento del servidor. Inténtelo de nuevo en un momento.
-run-failed-invalid_request = El proveedor rechazó esta solicitud. Puede que ella o la conversación sea demasiado larga.
+run-failed-invalid_request = El proveedor rechazó esta solicitud. Puede que ella o la conversación sea demasiado larga. Acorte el mensaje o empiece una conversación nueva.
 run-failed-not_found = No existe un recurso que la ejecución necesita.
-run-failed-internal = Se produjo un error interno en el servidor.
+run-failed-internal = Se produjo un error interno en el servidor. Inténtelo de nuevo en un momento.
 
 ## Why a request failed
 

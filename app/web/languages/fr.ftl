@@ -177,9 +177,13 @@ more-files = et { $count } de plus
 note-compacted = Les messages précédents ont été résumés pour le modèle.
 note-budget = Le budget de cette exécution est épuisé. Elle attend qu’une personne l’augmente.
 note-resumed = Le serveur a été perdu. Un autre reprend l’exécution.
-warning-client_tools_ignored = Ces outils du client ne sont pas proposés au modèle :
-warning-tools_left_out = Le modèle ne peut pas utiliser ces outils, à cause de leurs descriptions ou schémas :
+warning-client_tools_ignored = Ces outils du client ne sont pas proposés au modèle : { $names }
+warning-tools_left_out = Le modèle ne peut pas utiliser ces outils, à cause de leurs descriptions ou schémas : { $names }
 warning-attachments_left_out = Le modèle ne reçoit pas toutes les pièces jointes de la conversation : il n’en accepte pas plus, ou en a refusé une.
+warning-attachment_refused = Pièces jointes du message refusées par le fournisseur du modèle, par numéro : { $names }
+warning-run_stopped = L’appel de { $names } a été refusé, ce qui termine l’exécution : { $message }
+warning-files_not_kept = Des fichiers ne restent pas dans cette conversation ou manquent : ils ont expiré, sont trop nombreux ou trop volumineux, ou n’ont pas pu être enregistrés. { $names }
+warning-messages_not_delivered = L’exécution s’est terminée avant que l’agent reçoive votre message. Envoyez-le à nouveau.
 announced-answer = Réponse : { $text }
 more-characters = caractères restants : { $size }
 download-text = Télécharger le texte entier
@@ -427,24 +431,24 @@ part-of-sites = Cette page fait partie d’autres sites.
 ## Why a run did not succeed
 
 run-failed = L’exécution n’a pas réussi.
-run-failed-timeout-max_turns = Elle a atteint sa limite d’étapes.
-run-failed-rate_limit-budget = Elle a épuisé son budget.
-run-failed-timeout = Elle a dépassé sa limite de temps.
+run-failed-timeout-max_turns = Elle a atteint sa limite d’étapes. Demandez de continuer.
+run-failed-rate_limit-budget = Elle a épuisé son budget. Demandez moins à la fois.
+run-failed-timeout = Elle a dépassé sa limite de temps. Demandez moins à la fois.
 run-failed-aborted = Arrêtée.
 run-failed-rate_limit = Le fournisseur du modèle est surchargé. Réessayez dans un instant.
-run-failed-insufficient_credits = Le compte n’a plus de crédit.
-run-failed-budget_reached = Un budget du compte est épuisé.
-run-failed-provider_unavailable = Le fournisseur du modèle est injoignable, ou rejette les requêtes de ce serveur.
+run-failed-insufficient_credits = Le compte n’a plus de crédit. L’exploitant peut en accorder.
+run-failed-budget_reached = Un budget du compte est épuisé. L’exploitant peut l’augmenter.
+run-failed-provider_unavailable = Le fournisseur du modèle est injoignable, ou rejette les requêtes de ce serveur. Réessayez dans un instant.
 run-failed-provider_refused = Le fournisseur du modèle refuse les appels de ce serveur. Son exploitant doit agir.
 run-failed-agent_unavailable = Le programme de l’agent a échoué sur ce serveur. Réessayez dans un instant.
 run-failed-refused = Le modèle refuse d’y répondre.
-run-failed-length = La réponse est plus longue que ne peut l’être un message du modèle.
-run-failed-context = La conversation est plus longue que ce que le modèle peut lire.
+run-failed-length = La réponse est plus longue que ne peut l’être un message du modèle. Demandez-la par parties.
+run-failed-context = La conversation est plus longue que ce que le modèle peut lire. Commencez-en une nouvelle.
 run-failed-tool_server_unavailable = Un serveur d’outils dont l’agent a besoin est injoignable. Réessayez dans un instant.
 run-failed-database_unavailable = Le stockage du serveur est injoignable. Réessayez dans un instant.
-run-failed-invalid_request = Le fournisseur a rejeté cette requête. Elle ou la conversation est peut-être trop longue.
+run-failed-invalid_request = Le fournisseur a rejeté cette requête. Elle ou la conversation est peut-être trop longue. Raccourcissez le message, ou commencez une nouvelle conversation.
 run-failed-not_found = Une ressource dont l’exécution a besoin n’existe pas.
-run-failed-internal = Une erreur interne s’est produite sur le serveur.
+run-failed-internal = Une erreur interne s’est produite sur le serveur. Réessayez dans un instant.
 
 ## Why a request failed
 

@@ -175,9 +175,13 @@ more-files = 他 { $count } 件
 note-compacted = 以前のメッセージはモデルのために要約されました。
 note-budget = この実行の予算を使い切りました。増額されるまで待機します。
 note-resumed = サーバーが失われました。別のサーバーが実行を再開します。
-warning-client_tools_ignored = クライアントの次のツールはモデルに提供されません:
-warning-tools_left_out = 次のツールは説明またはスキーマのためモデルで使えません:
+warning-client_tools_ignored = クライアントの次のツールはモデルに提供されません: { $names }
+warning-tools_left_out = 次のツールは説明またはスキーマのためモデルで使えません: { $names }
 warning-attachments_left_out = モデルに会話の添付ファイルの一部が渡されません。上限に達したか、拒否されたためです。
+warning-attachment_refused = モデルの提供元が拒否したメッセージの添付の番号: { $names }
+warning-run_stopped = { $names } の呼び出しが拒否されたため、実行は終了します: { $message }
+warning-files_not_kept = この会話に残らない、または失われたファイルがあります。期限切れ、数やサイズの超過、または保存の失敗のためです。{ $names }
+warning-messages_not_delivered = エージェントがメッセージを受け取る前に実行が終了しました。もう一度送信してください。
 announced-answer = 回答: { $text }
 more-characters = 残り { $size } 文字
 download-text = 全文をダウンロード
@@ -415,24 +419,24 @@ part-of-sites = このページは他のサイトの一部です。
 ## Why a run did not succeed
 
 run-failed = 実行は成功しませんでした。
-run-failed-timeout-max_turns = ステップの上限に達しました。
-run-failed-rate_limit-budget = 予算を使い切りました。
-run-failed-timeout = 制限時間を超えました。
+run-failed-timeout-max_turns = ステップの上限に達しました。続けるように頼んでください。
+run-failed-rate_limit-budget = 予算を使い切りました。一度に頼む量を減らしてください。
+run-failed-timeout = 制限時間を超えました。一度に頼む量を減らしてください。
 run-failed-aborted = 停止しました。
 run-failed-rate_limit = モデルの提供元が混雑しています。しばらくしてからもう一度お試しください。
-run-failed-insufficient_credits = アカウントのクレジットが残っていません。
-run-failed-budget_reached = アカウントの予算を使い切りました。
-run-failed-provider_unavailable = モデルの提供元に接続できないか、このサーバーの要求が拒否されています。
+run-failed-insufficient_credits = アカウントのクレジットが残っていません。運用者が付与できます。
+run-failed-budget_reached = アカウントの予算を使い切りました。運用者が引き上げられます。
+run-failed-provider_unavailable = モデルの提供元に接続できないか、このサーバーの要求が拒否されています。しばらくしてからもう一度お試しください。
 run-failed-provider_refused = モデルの提供元がこのサーバーの呼び出しを拒否しています。運用者の対応が必要です。
 run-failed-agent_unavailable = このサーバーでエージェントのプログラムが失敗しました。しばらくしてからもう一度お試しください。
 run-failed-refused = モデルはこれへの回答を拒否しました。
-run-failed-length = 回答がモデルのメッセージの上限より長くなりました。
-run-failed-context = 会話がモデルの読める長さを超えています。
+run-failed-length = 回答がモデルのメッセージの上限より長くなりました。分けて頼んでください。
+run-failed-context = 会話がモデルの読める長さを超えています。新しい会話を始めてください。
 run-failed-tool_server_unavailable = エージェントに必要なツールサーバーに接続できません。しばらくしてからもう一度お試しください。
 run-failed-database_unavailable = サーバーのストレージに接続できません。しばらくしてからもう一度お試しください。
-run-failed-invalid_request = 提供元がこの要求を拒否しました。要求または会話が長すぎる可能性があります。
+run-failed-invalid_request = 提供元がこの要求を拒否しました。要求または会話が長すぎる可能性があります。メッセージを短くするか、新しい会話を始めてください。
 run-failed-not_found = 実行に必要なリソースが存在しません。
-run-failed-internal = サーバーで内部エラーが発生しました。
+run-failed-internal = サーバーで内部エラーが発生しました。しばらくしてからもう一度お試しください。
 
 ## Why a request failed
 

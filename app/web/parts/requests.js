@@ -2,7 +2,7 @@
 
 /** @import { Html } from "../html.js" */
 
-import { get } from "../api.js";
+import { ApiError, get } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
 import { t } from "../languages.js";
 import { formatTime } from "./format.js";
@@ -76,7 +76,8 @@ export function useRequests(paths, about, everyMs = 0) {
       if (!isCurrent) return;
       setState((held) => ({ ...held, ...(isLeftAlone() ? {} : { ...found, ...answered }), loading: false, requested }));
       clearTimeout(timer);
-      if (everyMs > 0) timer = setTimeout(request, everyMs);
+      const mayRepeat = everyMs > 0 && !("problem" in found && isFinal(found.problem));
+      if (mayRepeat) timer = setTimeout(request, everyMs);
     };
     request();
     const leave = whenBack(() => everyMs > 0 && request());
@@ -94,10 +95,13 @@ export function useRequests(paths, about, everyMs = 0) {
     ...state,
     arrived,
     loading: state.loading || state.requested !== requested,
-    repeats: everyMs > 0,
+    repeats: everyMs > 0 && !isFinal(state.problem),
     retry: () => setTries(tries + 1),
   };
 }
+
+/** Whether the server will say the same again: the request itself is wrong. @param {unknown} problem */
+const isFinal = (problem) => problem instanceof ApiError && [400, 422].includes(problem.status);
 
 /**
  * The responses, or why there are none.

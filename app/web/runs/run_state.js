@@ -5,6 +5,8 @@ import { t, tIfKnown } from "../languages.js";
 const WEB = /^https?:\/\//i;
 const COMPACTED = t("note-compacted");
 const BUDGET_REACHED = t("note-budget");
+/** Why questions have no answer, by the error of their call. @type {Record<string, QuestionEntry["resolvedBy"]>} */
+const UNANSWERED = { policy_denied: "declined", timeout: "expired" };
 
 /**
  * @typedef {object} Permission
@@ -141,7 +143,19 @@ export class RunState {
    * @param {UserItem} item
    */
   removePendingMessage(item) {
-    this.items = this.items.filter((other) => other !== item);
+    this._keep(null, (other) => other !== item);
+  }
+
+  /**
+   * Show only those items of the agent or of a subagent.
+   * @param {string | null | undefined} parentId
+   * @param {(item: Item) => boolean} isKept
+   */
+  _keep(parentId, isKept) {
+    const parent = parentId ? this._tools.get(parentId) : undefined;
+    const within = parent ?? this;
+    within.items = within.items.filter(isKept);
+    touch(parent);
   }
 
   /**
@@ -210,17 +224,34 @@ const ITEM_OF_MESSAGE = {
     open: false,
   }),
   system_message: () => ({ kind: "note", text: COMPACTED }),
-  tool_call: (message) => ({
-    ...toolItem(message.toolCallId ?? "", message.toolName ?? "", message.args),
-    result: message.result,
-    isError: message.isError ?? false,
-    ended: true,
-  }),
+  tool_call: (message) =>
+    storedQuestion(message) ?? {
+      ...toolItem(message.toolCallId ?? "", message.toolName ?? "", message.args),
+      result: message.result,
+      isError: message.isError ?? false,
+      ended: true,
+    },
 };
+
+/**
+ * What the agent has asked, and the answers; null if the call is something else.
+ * @param {StoredMessage} message
+ * @returns {QuestionEntry | null}
+ */
+function storedQuestion({ toolName, toolCallId, args, result }) {
+  if (toolName !== "AskUserQuestion") return null;
+  const { questions } = /** @type {{questions: Schemas["QuestionItem"][]}} */ (args);
+  const { answers: given, error } = /** @type {{answers?: Record<string, string>, error?: string}} */ (result ?? {});
+  const resolvedBy = given ? "answered" : UNANSWERED[error ?? ""];
+  if (!resolvedBy) return null;
+  const answers = given ? questions.map(({ question }) => [given[question] ?? ""]) : null;
+  return { kind: "question", requestId: toolCallId ?? "", source: "agent", questions, resolvedBy, answers };
+}
 
 /** A sentence, and the names that it is about. @param {Schemas["RunWarning"]} event */
 export function warningOf({ code, message, names }) {
-  return [tIfKnown(`warning-${code}`) ?? message, names.join(", ")].filter(Boolean).join(" ");
+  const about = names.join(", ");
+  return tIfKnown(`warning-${code}`, { message, names: about }) ?? [message, about].filter(Boolean).join(" ");
 }
 
 /** @param {Item | undefined} item */
@@ -288,14 +319,11 @@ const HANDLERS = {
   text_delta: addDelta,
   thinking_delta: addDelta,
   message_discarded(run, event) {
-    const parent = event.parentToolCallId ? run._tools.get(event.parentToolCallId) : undefined;
     /** @param {Item} item */
     const isKept = (item) => (item.kind !== "text" && item.kind !== "thinking") || item.messageId !== event.messageId;
     const turn = run._turn(event);
     turn.items = turn.items.filter(isKept);
-    if (parent) parent.items = parent.items.filter(isKept);
-    else run.items = run.items.filter(isKept);
-    touch(parent);
+    run._keep(event.parentToolCallId, isKept);
   },
   status(run, event) {
     run.status = event;
@@ -381,6 +409,8 @@ const HANDLERS = {
     const entry = { kind: "question", requestId, source, questions, resolvedBy: null, answers: null };
     run._questions.set(requestId, entry);
     closeText(run._last(event));
+    // Shown instead of the call that asks.
+    run._keep(event.parentToolCallId, (item) => item.kind !== "tool" || item.id !== event.toolCallId);
     run._add(event.parentToolCallId, entry);
   },
   question_resolved(run, event) {

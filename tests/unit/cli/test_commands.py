@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import typer
+from filelock import FileLock
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
@@ -91,6 +92,20 @@ def test_errors_of_commands_become_exit_codes(error: Exception, status: int) -> 
         raise error
 
     assert [CliRunner().invoke(commands, [name]).exit_code for name in ("now", "later")] == [status] * 2
+
+
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    commands = Commands()
+    (tmp_path / "lock").mkdir()
+
+    @commands.command("open")
+    def fail() -> None:
+        FileLock(tmp_path / "lock").acquire()
+
+    ended = CliRunner().invoke(commands, [])
+
+    assert ended.exit_code == 1
+    assert f"{tmp_path / 'lock'} cannot be used: Is a directory" in ended.output.replace("\n", "")
 
 
 def test_what_a_command_logs_is_not_part_of_what_it_prints() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.http.app import documented_app
 from app.http.openapi.portable import simplify
+from tests.api_document import api_document
 
 # Of JSON Schema 2020-12, of OpenAPI 3.1, and `contentEncoding`'s older form.
 KEYWORDS = {
@@ -46,7 +46,7 @@ def every_schema(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]
 
 
 def test_schemas_are_plain() -> None:
-    document = documented_app().openapi()
+    document = api_document()
 
     for where, schema in every_schema(document):
         assert schema.keys() <= KEYWORDS, where
@@ -63,7 +63,7 @@ def test_schemas_are_plain() -> None:
 
 
 def test_every_operation_says_how_it_is_secured() -> None:
-    document = documented_app().openapi()
+    document = api_document()
     operations = [operation for path in document["paths"].values() for operation in path.values()]
     declared = {tag["name"] for tag in document["tags"]}
 

@@ -385,6 +385,6 @@ class CliProcess:
             log.warning("cli.disconnect_failed", error=type(error).__name__)
         finally:
             await self._spawned.close_output()
-            if (self._mirror_failed or self.is_left) and self._before_cleanup is not None:
+            if (self._mirror_failed or self.killed) and self._before_cleanup is not None:
                 await self._before_cleanup(self.directory)
             await asyncio.to_thread(self.directory.remove)

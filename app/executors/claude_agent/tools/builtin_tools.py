@@ -64,6 +64,10 @@ class CliTool:
         """Whether it changes nothing."""
         return self.id in _READ_ONLY
 
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        return {"type": "object"}
+
     async def arguments(self, raw: object) -> dict[str, Any]:
         """The arguments; raises pydantic's errors. The CLI validates them itself."""
         return _ARGUMENTS.validate_python(raw)

@@ -14,7 +14,8 @@ LAYOUT: Final = Path(__file__).parents[3] / "web" / "guide.html"
 
 _SETTINGS: Final = ".env.example"
 _DOCUMENTS: Final = "docs/"
-OF_THE_CODE: Final = ("docs/decisions/", "docs/ARCHITECTURE.md", "docs/TOUR.md")
+_OF_THE_CODE = ("decisions/", "ARCHITECTURE.md", "PRIOR_SYSTEMS.md", "TIMELINE.md", "TOUR.md")
+OF_THE_CODE: Final = tuple(f"docs/{name}" for name in _OF_THE_CODE)
 """Documents for those who change it, who have a checkout."""
 _PART: Final = re.compile(r"\*\*(.+?)\*\*:?(.*?)(?=^\*\*|\Z)", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)")

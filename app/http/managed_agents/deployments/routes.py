@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from app.errors import Invalid
 from app.http.admission.checks import CheckedRoute, small_body
 from app.http.anthropic.openapi import ERROR_RESPONSES
-from app.http.dependencies import RunReader, ServicesDep, Writer
+from app.http.dependencies import FingerprintedPosting, RunReader, ServicesDep, Writer
 from app.http.managed_agents.deployments.input import ChangedDeployment, NewDeployment, naming_their_fields
 from app.http.managed_agents.deployments.schemas import RUN_PREFIX, ManagedDeployment, ManagedDeploymentRun
 from app.http.managed_agents.errors import PATH
@@ -58,11 +58,11 @@ NextPage: TypeAlias = Annotated[str | None, Query(description="The `next_page` o
 
 @router.post("", dependencies=[small_body], summary="Create a deployment")
 async def create_managed_deployment(
-    body: NewDeployment, deployments: DeploymentsDep, caller: Writer
+    body: NewDeployment, deployments: DeploymentsDep, caller: Writer, posting: FingerprintedPosting
 ) -> ManagedDeployment:
     """A schedule whose runs each begin a session, with the caller's key."""
     with naming_their_fields():
-        return _shown(await deployments.create(caller, body.order))
+        return _shown(await deployments.create(caller, body.order, **posting))
 
 
 @router.get("", summary="List deployments")

@@ -20,11 +20,16 @@ class WholeCompletion(RunAnswer):
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         for entry in entries:
+            if self.ended:
+                break
+            if self._is_answer(entry):
+                return self.encode_pause()
             self._new(entry)
-        self._entries += entries
+            self._entries.append(entry)
         return b""
 
     def encode_pause(self) -> bytes:
+        self._is_over = True
         self._ending = list(self._at_pause())
         return b""
 

@@ -26,9 +26,19 @@ class ChunkEncoder(RunAnswer):
 
     def encode_pause(self) -> bytes:
         """The last chunks of a response to a run that waits."""
-        return "".join([*map(self._chunk, self._at_pause()), *self._finish()]).encode("ascii")
+        return "".join(self._paused()).encode("ascii")
+
+    def _paused(self) -> Iterator[str]:
+        self._is_over = True
+        yield from map(self._chunk, self._at_pause())
+        yield from self._finish()
 
     def _frames(self, entry: LogEntry) -> Iterator[str]:
+        if self.ended:
+            return
+        if self._is_answer(entry):
+            yield from self._paused()
+            return
         yield from map(self._chunk, self._shown(self._new(entry)))
         if not self.ended:
             return

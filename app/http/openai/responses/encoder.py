@@ -9,6 +9,7 @@ from app.http.openai.answer import NOTHING, AnswerOptions, Citations, Received, 
 from app.http.openai.mapper import Delta
 from app.http.openai.responses.ids import ResponseName
 from app.http.streaming.discarded_entries import discarded_in, not_discarded
+from app.http.streaming.pausing import asked_in
 from app.runs.events.failures import failure_of
 from app.runs.records import RunRecord
 from app.streams.port import LogEntry
@@ -25,8 +26,7 @@ _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_
 class ResponseEncoder(RunAnswer):
     """Encodes what a run answers after a position as one response.
 
-    It ends with the run, or before the first answer to what has waited in it: so a replay is the same,
-    whenever a client comes. Events up to `starting_after` are numbered and not sent.
+    Events up to `starting_after` are numbered and not sent.
     """
 
     def __init__(
@@ -52,19 +52,12 @@ class ResponseEncoder(RunAnswer):
         self._is_cut = False
         """Whether its message has not ended, as far as it is known."""
         self._cited = Citations()
-        self._asked: set[str] = set()
-        """What has begun to wait in this response."""
         self._asked_at = 0
-        """Where the last of that was."""
+        """Where the last of what has begun to wait was."""
         self._completed_s = 0
         """When the last of that was, or the end of the run."""
-        self._is_over = False
         self.next_after: int | None = None
         """The position after which the next response to the same run begins, once this one was answered."""
-
-    @property
-    def ended(self) -> bool:
-        return self._is_over or super().ended
 
     @property
     def position(self) -> int:
@@ -167,30 +160,12 @@ class ResponseEncoder(RunAnswer):
             yield from self._finish()
 
     def _note(self, entry: LogEntry) -> None:
-        match entry.event:
-            case events.PermissionRequest() | events.QuestionAsked() | events.BudgetReached() as request:
-                name = request.request_id
-            case events.ClientToolCall(tool_call_id=call_id):
-                name = call_id
-            case events.ToolCallStart(parent_tool_call_id=None) | events.AssistantFinal():
-                self._is_cut = False
-                return
-            case _:
-                return
-        self._asked.add(name)
-        self._asked_at, self._completed_s = entry.position, entry.at // 1000
-
-    def _is_answer(self, entry: LogEntry) -> bool:
-        """Whether the client has to ask for what follows, which answers what has waited."""
-        match entry.event:
-            case events.PermissionResolved(request_id=name, reason="decided"):
-                return name in self._asked
-            case events.QuestionResolved(request_id=name, resolved_by="answered" | "declined"):
-                return name in self._asked
-            case events.ToolCallResult(tool_call_id=name):
-                return name in self._asked and name in self._mapper.waiting
-            case _:
-                return False
+        if asked_in([entry]):
+            self._asked_at, self._completed_s = entry.position, entry.at // 1000
+        elif isinstance(entry.event, events.AssistantFinal) or (
+            isinstance(entry.event, events.ToolCallStart) and entry.event.parent_tool_call_id is None
+        ):
+            self._is_cut = False
 
     def _begin(self, status: str = "in_progress") -> Iterator[str]:
         if self._begun in ("in_progress", status):

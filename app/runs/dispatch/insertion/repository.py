@@ -50,8 +50,8 @@ async def insert_run_at_once(
     if not of_turn:
         return StoredAtOnce(record_of(columns), reserved, None, None)
     session = {name: columns.pop(label) for name, label in _OF_SESSION.items()}
-    has_called, *state = (columns.pop(each.name) for each in _BEGINNING)
-    beginning = None if has_called is None else TurnBeginning(has_called, TranscriptState(*state))
+    follows_success, *state = (columns.pop(each.name) for each in _BEGINNING)
+    beginning = None if follows_success is None else TurnBeginning(follows_success, TranscriptState(*state))
     return StoredAtOnce(record_of(columns), reserved, Conversation(**session), beginning)
 
 
@@ -177,7 +177,7 @@ _INSERT = sa.select(_admitted.c.full_at, *_inserted.c).select_from(_admitted.out
 
 _OF_SESSION = {column_.name: f"conversation_{column_.name}" for column_ in sessions.c}
 _BEGINNING: tuple[sa.ColumnClause[Any], ...] = (
-    sa.column("has_called", sa.Boolean),
+    sa.column("follows_success", sa.Boolean),
     *(sa.column(name, sa.BigInteger) for name in ("lines", "bytes", "last_position")),
 )
 _found = sa.func.usable_key(
@@ -209,7 +209,7 @@ def _inserting_turn() -> sa.Select[Any]:
     _, inserted = _inserting(taken, fits, is_own, **of_turn)
     of_session = (column_.label(_OF_SESSION[column_.name]) for column_ in taken.c)
     of_run = (inserted.c[name] for name in ("account_id", "state_key", "session_id", "turn"))
-    beginning = sa.func.beginning_of_turn(*of_run).table_valued(*_BEGINNING)
+    beginning = sa.func.turn_begins_with(*of_run).table_valued(*_BEGINNING)
     found = taken.outerjoin(inserted, sa.true()).outerjoin(beginning, inserted.c.status == "running")
     return sa.select(*inserted.c, *of_session, *beginning.c, _reserving(inserted)).select_from(found)
 

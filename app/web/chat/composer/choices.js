@@ -40,7 +40,7 @@ export function AgentChoice({ graphs, graphId, chooseGraph }) {
       <select value=${graphId ?? ""} disabled=${!graphs?.length} onChange=${withValue(chooseGraph)}>
         ${(graphs ?? []).map(
           (graph) => html`
-            <option key=${graph.id} value=${graph.id} title=${graph.id} selected=${graph.id === graphId}>
+            <option key=${graph.id} value=${graph.id} title=${graph.id} dir="auto" selected=${graph.id === graphId}>
               ${nameOf(graph, graphs ?? [])}
             </option>
           `,

@@ -198,6 +198,27 @@ def test_a_file_that_the_disk_cannot_read_is_kept_aside_and_hides_no_other(
     assert [path.name for path in (journals.path / "damaged").iterdir()] == [f"{stem}.000002.journal"]
 
 
+def test_a_journal_that_cannot_be_opened_is_reported_until_it_can(journals: JournalDirectory) -> None:
+    crashed = journals.journal()
+    crashed.complete_message(a_fact("msg_1"))
+    crashed.close()
+    (lock,) = journals.path.glob("*.lock")
+    lock.unlink()
+    # No user can lock a folder.
+    lock.mkdir()
+    successor = journals.journal()
+
+    with capture_logs() as logs:
+        assert successor.recover() == []
+    found_damaged = successor.damaged_files
+    lock.rmdir()
+    found = successor.recover()
+
+    assert [(entry["event"], entry["process"]) for entry in logs] == [("journal.unreadable", lock.stem)]
+    assert (found_damaged, [fact.message_id for fact in found], successor.damaged_files) == (1, ["msg_1"], 0)
+    successor.close()
+
+
 def test_an_intact_record_that_is_no_fact_is_kept_aside(journals: JournalDirectory) -> None:
     crashed = journals.journal()
     crashed.close()

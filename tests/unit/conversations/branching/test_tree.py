@@ -18,7 +18,7 @@ def a_run(name: str, branch: UUID | None, message: str | None = None) -> BranchR
 
 
 def an_unheard_run(name: str, branch: UUID) -> BranchRun:
-    return BranchRun(RunId(name), branch, None, has_called=False)
+    return BranchRun(RunId(name), branch, None, has_succeeded=False)
 
 
 def a_branch(session_id: UUID, after: str | None) -> Branch:
@@ -109,7 +109,7 @@ def test_the_runs_that_may_have_messages_to_pass_on_are_the_last_of_a_path() -> 
     branches = [Branch(FIRST, False, None, NOW), a_branch(SECOND, "c")]
     tree = BranchTree(branches, [*runs, an_unheard_run("e", SECOND)])
 
-    assert tree.last_without_call(tree.path(FIRST)) == ["c", "d"]
-    assert tree.last_without_call(tree.path(SECOND)) == ["c", "e"]
-    assert tree.last_without_call(tree.path_to(RunId("b"))) == []
-    assert tree.last_without_call(tree.path_to(RunId("a"))) == ["a"]
+    assert tree.last_unsuccessful(tree.path(FIRST)) == ["c", "d"]
+    assert tree.last_unsuccessful(tree.path(SECOND)) == ["c", "e"]
+    assert tree.last_unsuccessful(tree.path_to(RunId("b"))) == []
+    assert tree.last_unsuccessful(tree.path_to(RunId("a"))) == ["a"]

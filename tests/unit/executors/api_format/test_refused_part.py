@@ -1,9 +1,11 @@
 """Which attachment of a message a refusal is about."""
 
 import json
+import re
 
 import pytest
 
+from app.events import RunWarning
 from app.executors.api_format.failures import rejected_part
 from app.executors.api_format.refused_part import refused_part
 from app.gateway.call import Rejection
@@ -31,9 +33,12 @@ LAST = {"role": "user", "content": [TEXT, IMAGE, TEXT, PDF]}
     ],
 )
 def test_the_parts_are_named_in_our_words(reason: str, parts: str) -> None:
-    sentence = f"The model's provider has refused {parts} of the message."
+    message = f"The model's provider has refused {parts} of the message."
+    numbers = re.findall(r"\d", parts)
 
-    assert refused_part(reason, [EARLIER, LAST]) == sentence
+    warning = refused_part(reason, [EARLIER, LAST])
+
+    assert warning == RunWarning(code="attachment_refused", message=message, names=numbers)
 
 
 @pytest.mark.parametrize(

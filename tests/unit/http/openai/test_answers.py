@@ -204,6 +204,31 @@ def test_calls_of_the_client_end_the_answer_once_our_own_are_done() -> None:
     assert whole(STARTED, BEGUN, WAITS)["tool_calls"][0]["id"] == "r-1--c"
 
 
+def test_an_answer_ends_before_the_results_of_its_calls_also_later() -> None:
+    asked: list[ClientEvent] = [STARTED, text("one"), BEGUN, WAITS]
+    result = ToolCallResult(tool_call_id="c", result="blue", is_error=False)
+    encoder = ChunkEncoder("r-1", OPTIONS)
+    at_once = encoder.encode(entries_of(*asked)) + encoder.encode_pause()
+
+    assert streamed(*asked, result, text("two", "n"), DONE) == at_once
+    assert whole(*asked, result, text("two", "n"), DONE) == whole(*asked)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        PermissionResolved(request_id=REQUEST.request_id, decision="allow", reason="decided"),
+        PermissionResolved(request_id=REQUEST.request_id, decision="allow", reason="granted"),
+    ],
+)
+def test_an_answer_ends_before_a_decision_of_a_person(answer: PermissionResolved) -> None:
+    events: list[ClientEvent] = [STARTED, text("one"), CALL, REQUEST, answer, text("two", "n"), DONE]
+
+    found = content(streamed(*events))
+
+    assert (split_notice(found)[1] is None, "two" in found) == ((answer.reason == "granted"),) * 2
+
+
 def test_errors_are_sent_or_raised_and_some_are_reasons_to_finish() -> None:
     ended: list[ClientEvent] = [STARTED, text("on"), RunError(error="timeout"), DONE]
     *_, error, done = frames(streamed(*ended))

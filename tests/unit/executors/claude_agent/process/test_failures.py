@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import pytest
-from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, ProcessError
+from claude_agent_sdk import ClaudeAgentOptions, CLIConnectionError, CLIJSONDecodeError, ProcessError
+from claude_agent_sdk._internal.transport.subprocess_cli import SubprocessCLITransport
 
 from app.executors.claude_agent.process.failures import OutputEnded, failure_of
 from app.executors.port import AgentFailure
@@ -26,3 +29,18 @@ def test_each_failure_has_one_name(
 ) -> None:
     assert failure_of(error, connected=False) == at_start
     assert failure_of(error, connected=True) == later
+
+
+async def test_the_sdk_says_that_a_line_is_too_long(tmp_path: Path) -> None:
+    program = tmp_path / "claude"
+    program.write_text("#!/bin/sh\nprintf '{%02000d\\n' 0\n")
+    program.chmod(0o700)
+    options = ClaudeAgentOptions(cli_path=program, max_buffer_size=1_000)
+    transport = SubprocessCLITransport(prompt="", options=options)
+    await transport.connect()
+    with pytest.raises(CLIJSONDecodeError) as raised:
+        async for _ in transport.read_messages():
+            pass
+    await transport.close()
+
+    assert failure_of(raised.value, connected=False) == "line_too_long"

@@ -1,6 +1,9 @@
 """Whether a server offers graphs with native tools."""
 
 import asyncio
+import shutil
+import subprocess
+import sys
 
 import pytest
 from structlog.testing import capture_logs
@@ -8,6 +11,7 @@ from structlog.testing import capture_logs
 from app.executors.claude_agent.sandbox.port import SandboxUnavailable
 from app.executors.claude_agent.sandbox.probe import SandboxProbe
 from tests.patience import PATIENCE_S
+from tests.programs import require
 from tests.unit.billing.receipts.test_journal_full_disk import no_new_files
 
 
@@ -39,6 +43,22 @@ async def test_without_files_for_the_probe_there_is_no_sandbox() -> None:
 
     with no_new_files(), pytest.raises(SandboxUnavailable):
         await probe.require()
+
+
+@pytest.mark.parametrize("program", ["bwrap", "socat"])
+def test_without_its_programs_there_is_no_sandbox(program: str) -> None:
+    """In a process to which the program is an empty file."""
+    require("bwrap", "socat")
+    asks = (
+        "import asyncio; from app.executors.claude_agent.sandbox.probe import SandboxProbe; "
+        "print(asyncio.run(SandboxProbe(behind_gateway=True).problem()) is not None)"
+    )
+    places = ["--dev-bind", "/", "/", "--ro-bind", "/dev/null", shutil.which(program) or ""]
+    masked = ["bwrap", "--die-with-parent", *places, "--", sys.executable, "-c", asks]
+
+    asked = subprocess.run(masked, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+
+    assert asked.stdout == "True\n"
 
 
 async def test_a_probe_that_is_cancelled_ends() -> None:
