@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from app.platform.secret_files import split_command
 from app.platform.setting_groups.urls import starts_with
@@ -20,7 +19,7 @@ _DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
 _WITH_PASSWORD = re.compile(r"[^/]+//[^/@:]*:[^/]+@")
 
 
-class DatabaseSettings(BaseSettings):
+class DatabaseSettings(BaseModel):
     """Settings of the database; part of `Settings`."""
 
     database_url: Annotated[str, starts_with(*_DATABASE_SCHEMES)] | None = Field(

@@ -3,8 +3,7 @@
 import re
 from typing import Annotated, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator
-from pydantic_settings import BaseSettings, NoDecode
+from pydantic import AfterValidator, BaseModel, BeforeValidator
 
 from app.platform.network import split_hosts
 
@@ -26,12 +25,10 @@ def _is_origin(text: str) -> bool:
     return _ORIGIN.fullmatch(text) is not None and not text.endswith(usual)
 
 
-_Origins: TypeAlias = Annotated[
-    tuple[str, ...], NoDecode, BeforeValidator(split_hosts), AfterValidator(_are_origins)
-]
+_Origins: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(split_hosts), AfterValidator(_are_origins)]
 
 
-class OriginSettings(BaseSettings):
+class OriginSettings(BaseModel):
     """Settings of the pages of other origins; part of `Settings`."""
 
     cors_origins: _Origins = ()
