@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -67,31 +66,20 @@ def nearest_first(mutant: Mutant) -> Iterator[Sequence[str]]:
 
 
 def found_by(mutant: Mutant, tree: Path) -> str | None:
-    """The first test that fails with this fault, and not without it; None if it survives."""
+    """The first test that fails with this fault, and why; None if it survives."""
     path = tree / mutant.file
     # A database that was migrated without the fault would hide it.
     own_database = mutant.file.startswith(("migrations/", "app/platform/"))
     path.write_text(path.read_text("utf-8").replace(mutant.old, mutant.new), "utf-8")
     try:
-        found = next(
-            filter(None, (_failure(tree, tests, own_database) for tests in nearest_first(mutant))), None
-        )
+        failures = (_failure(tree, tests, own_database=own_database) for tests in nearest_first(mutant))
+        return next(filter(None, failures), None)
     finally:
         shutil.copy2(_ROOT / mutant.file, path)
-    # All cases of it: their names may have spaces.
-    test = re.match(r"tests/[^\s\[]+", found or "")
-    if test is not None and _failure_without_fault(tree, test[0]) is not None:
-        raise RuntimeError(f"{test[0]} fails without the fault, too")
-    return found
 
 
-@cache
-def _failure_without_fault(tree: Path, test: str) -> str | None:
-    return _failure(tree, [test], own_database=False)
-
-
-def _failure(tree: Path, tests: Sequence[str], own_database: bool) -> str | None:  # noqa: FBT001
-    """The first of these tests that fails; None if all pass."""
+def _failure(tree: Path, tests: Sequence[str], *, own_database: bool = False) -> str | None:
+    """The first of these tests that fails, and why; None if all pass."""
     with (
         tempfile.TemporaryDirectory(prefix="of-a-fault-") as scratch,
         Path(scratch, "printed").open("w+") as printed,
@@ -108,7 +96,7 @@ def _failure(tree: Path, tests: Sequence[str], own_database: bool) -> str | None
         if process.exitcode == 0:
             return None
         output = printed.seek(0) or printed.read()
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (.+)", output, re.MULTILINE)
     return failed[1] if failed else output[-4000:]
 
 
@@ -137,15 +125,20 @@ def _run(tree: Path, tests: Sequence[str], databases: Path, printed: int) -> Non
 def main(word: str) -> int:
     """Plant the faults and print who found each; returns how many survived."""
     survived = 0
+    finders = set[str]()
     import_libraries()
     with tempfile.TemporaryDirectory(prefix="mutants-") as tree:
         copy_into(Path(tree))
         for mutant in (each for each in MUTANTS if word in each.name):
             started = time.monotonic()
-            test = found_by(mutant, Path(tree))
-            survived += test is None
+            found = found_by(mutant, Path(tree))
+            survived += found is None
+            # All cases of the test: their names may have spaces.
+            finders.update(re.findall(r"^tests/[^\s\[]+", found or ""))
             took_s = time.monotonic() - started
-            print(f"{mutant.name}\n    {test or 'SURVIVED'} ({took_s:.0f} s)", flush=True)  # noqa: T201 - its purpose
+            print(f"{mutant.name}\n    {found or 'SURVIVED'} ({took_s:.0f} s)", flush=True)  # noqa: T201 - its purpose
+        if finders and (failure := _failure(Path(tree), sorted(finders))):
+            raise RuntimeError(f"Fails without a fault, too: {failure}")
     return survived
 
 
