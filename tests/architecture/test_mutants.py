@@ -1,9 +1,14 @@
 """The planted faults of `python -m tests.mutants` are in step with the code."""
 
+import subprocess
+import sys
 from contextlib import suppress
+from pathlib import Path
 
 from tests.architecture.tree import ROOT
 from tests.mutants.mutant import MUTANTS, Mutant
+
+UNDEFINED = (sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--quiet", "--select", "F821")
 
 
 def test_every_fault_can_be_planted() -> None:
@@ -18,6 +23,16 @@ def can_be_planted(mutant: Mutant) -> bool:
             compile(source.replace(mutant.old, mutant.new), mutant.file, "exec")
         return source.count(mutant.old) == 1
     return False
+
+
+def test_no_fault_uses_a_name_that_nothing_defines(tmp_path: Path) -> None:
+    """Any test would find it, whatever the fault is about."""
+    for number, mutant in enumerate(MUTANTS):
+        if mutant.file.endswith(".py"):
+            source = (ROOT / mutant.file).read_text("utf-8")
+            (tmp_path / f"{number}.py").write_text(source.replace(mutant.old, mutant.new), "utf-8")
+    checked = subprocess.run([*UNDEFINED, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert (checked.stdout, checked.returncode) == ("", 0)
 
 
 def test_every_fault_has_a_name_of_its_own() -> None:
