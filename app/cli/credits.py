@@ -1,7 +1,5 @@
 """`runtally credits` and `runtally reprice`: work on the database, also while a server uses it."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -9,7 +7,6 @@ from typing import Literal
 
 from rich.console import Console
 
-from app.auth.accounts import Accounts
 from app.billing.credit.ledger import CreditLedger, usd
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import CreditBalance
@@ -17,10 +14,10 @@ from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.billing.receipts.repricing import correct, reprice
 from app.bootstrap.prices import price_list
 from app.bootstrap.storage import attach_database
+from app.cli.commands.database import stored_account
 from app.cli.terminal import print_rows, working
 from app.errors import Invalid
 from app.http.api.balance.schemas import BalanceResponse
-from app.ids import AccountId
 from app.platform.audit.service import command_actor
 from app.platform.settings import Settings
 
@@ -29,8 +26,8 @@ _MOST_DIGITS = 10
 
 
 async def show_credit(settings: Settings, console: Console, account: str, *, as_json: bool = False) -> None:
-    async with _account(settings, account) as (ledger, account_id):
-        credit = await ledger.balance(account_id)
+    async with stored_account(account, settings) as (database, account_id):
+        credit = await CreditLedger(database).balance(account_id)
     _show(console, account, credit, as_json=as_json)
 
 
@@ -47,7 +44,8 @@ async def change_credit(
     credits_ = _credits(dollars)
     if credits_ == 0 or (kind == "grant" and credits_ < 0):
         raise Invalid.field("--usd", "must be above zero" if kind == "grant" else "must not be zero")
-    async with _account(settings, account) as (ledger, account_id):
+    async with stored_account(account, settings) as (database, account_id):
+        ledger = CreditLedger(database)
         change = ledger.grant if kind == "grant" else ledger.adjust
         credit = await change(account_id, credits_, note=note, by=command_actor())
     _show(console, account, credit, as_json=as_json)
@@ -56,8 +54,8 @@ async def change_credit(
 async def change_mode(
     settings: Settings, console: Console, account: str, *, mode: PaymentMode, as_json: bool = False
 ) -> None:
-    async with _account(settings, account) as (ledger, account_id):
-        credit = await ledger.change_mode(account_id, mode, by=command_actor())
+    async with stored_account(account, settings) as (database, account_id):
+        credit = await CreditLedger(database).change_mode(account_id, mode, by=command_actor())
     _show(console, account, credit, as_json=as_json)
 
 
@@ -93,13 +91,6 @@ async def reprice_receipts(
     console.print(f"{done.adjusted} receipts {would_be}adjusted, {done.cost_usd:.10f} USD.")
     for part in done.still_unpriced:
         console.print(f"Still no price: {part}", style="yellow")
-
-
-@asynccontextmanager
-async def _account(settings: Settings, name: str) -> AsyncIterator[tuple[CreditLedger, AccountId]]:
-    async with attach_database(settings) as database:
-        account = await Accounts(database).find_by_name(name)
-        yield CreditLedger(database), account.id
 
 
 def _credits(dollars: str) -> int:

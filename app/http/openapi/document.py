@@ -83,6 +83,9 @@ class DocumentedApp(FastAPI):
 def examples() -> dict[str, dict[str, Any]]:
     """By operation id: examples of its `request`, its `response`, or its event `stream`."""
     found: dict[str, dict[str, Any]] = yaml.safe_load(shipped_texts(_EXAMPLES)[_EXAMPLES])
+    for example in found.values():
+        if "page" in example:
+            example["response"] = {"items": example.pop("page"), "nextCursor": None}
     return found
 
 
