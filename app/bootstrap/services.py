@@ -319,6 +319,7 @@ def _open_managed(infra: Infrastructure, opened: OpenedRuns) -> ManagedSessions:
         billing=infra.billing,
         graphs=infra.planner.graphs,
         turns=turns,
+        clock=infra.clock,
     )
 
 
