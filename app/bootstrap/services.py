@@ -376,6 +376,7 @@ def _open_contents(infra: Infrastructure, opened: OpenedRuns) -> RunDeletion:
         storage=infra.storage,
         delete_unused=opened.conversations.delete_unused,
         by_default=default_retention(infra.settings),
+        clock=infra.clock,
     )
     infra.tasks.start_soon(contents.sweep)
     return contents
