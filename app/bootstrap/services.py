@@ -319,6 +319,7 @@ def _open_managed(infra: Infrastructure, opened: OpenedRuns) -> ManagedSessions:
         billing=infra.billing,
         graphs=infra.planner.graphs,
         turns=turns,
+        clock=infra.clock,
     )
 
 
@@ -375,6 +376,7 @@ def _open_contents(infra: Infrastructure, opened: OpenedRuns) -> RunDeletion:
         storage=infra.storage,
         delete_unused=opened.conversations.delete_unused,
         by_default=default_retention(infra.settings),
+        clock=infra.clock,
     )
     infra.tasks.start_soon(contents.sweep)
     return contents

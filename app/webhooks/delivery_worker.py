@@ -170,7 +170,9 @@ class DeliveryWorker:
         if now < self._next_deletion:
             return
         async with self._database.transaction() as tx:
-            deleted = await delivery_repository.delete_old_deliveries(tx, age=KEPT, limit=_DELETE_BATCH)
+            deleted = await delivery_repository.delete_old_deliveries(
+                tx, age=KEPT, until=self._clock.now(), limit=_DELETE_BATCH
+            )
         if deleted < _DELETE_BATCH:
             self._next_deletion = now + _DELETE_INTERVAL_S
 

@@ -13,6 +13,7 @@ from app.errors import Gone, NotFound, Unavailable
 from app.events import FilesChanged, RunWarning
 from app.ids import AccountId, RunId, RunKey
 from app.platform.background import AFTER_START_S, forever
+from app.platform.clock.clock import Clock
 from app.platform.db import Database, Transaction, require_attempt
 from app.platform.objects.service import INSIDE, Objects
 from app.requests.file_paths import relative_path
@@ -48,11 +49,19 @@ class FilesExpired(Gone):
 class Workspaces:
     """Creates workspaces and stores their files where every server process can read them."""
 
-    def __init__(self, database: Database, roots: Sequence[Path], objects: Objects = INSIDE) -> None:
+    def __init__(
+        self,
+        database: Database,
+        roots: Sequence[Path],
+        objects: Objects = INSIDE,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
         """`roots` are the directories that mounts may copy from."""
         self._database = database
         self._roots = roots
         self._objects = objects
+        self._clock = clock or Clock()
 
     async def write_uploads(self, account_id: AccountId, uploads: Mapping[str, bytes]) -> None:
         """Before `reserve`: write those that are stored outside; raises `ContentsUnavailable`."""
@@ -179,7 +188,7 @@ class Workspaces:
         """Delete the files of some expired workspaces; returns of how many."""
         async with self._database.transaction() as tx:
             await repository.expire_early(tx)
-            return await repository.delete_expired_files(tx, most=_DELETE_BATCH)
+            return await repository.delete_expired_files(tx, until=self._clock.now(), most=_DELETE_BATCH)
 
     async def _delete_all_expired(self) -> None:
         while await self.delete_expired_files() == _DELETE_BATCH:

@@ -1,7 +1,7 @@
 """SQL for the storage used by accounts, and for what is past the time for which it is kept."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -49,21 +49,31 @@ def overdue(
     kind: RetentionKind,
     *,
     since: Sequence[sa.ColumnElement[Any]],
+    until: datetime,
     by_default: Retention = KEPT_FOR_EVER,
     most: int,
 ) -> CompoundSelect[Any]:
     """The oldest of `rows` that are past their time: `most` by default, and as many of certain accounts.
 
-    All times of `since` must be so long ago; the first decides which are the oldest.
+    All times of `since` must be so long ago; the first decides which are the oldest. `until` is the time of
+    the server's clock: the database's may have jumped forward, and what is deleted does not come back.
     """
     oldest = rows.order_by(since[0]).limit(most)
     default, own = by_default.days.get(kind), _accounts.c.retention[kind].as_integer()
-    of_all = oldest.where(sa.false() if default is None else _before(since, timedelta(days=default)))
-    of_one = oldest.where(account_id == _accounts.c.id, _before(since, sa.func.make_interval(0, 0, 0, own)))
+    now = earlier_now(until)
+    of_all = oldest.where(sa.false() if default is None else _before(since, now - timedelta(days=default)))
+    of_one = oldest.where(
+        account_id == _accounts.c.id, _before(since, now - sa.func.make_interval(0, 0, 0, own))
+    )
     each = of_one.lateral("of_one")
     of_some = sa.select(each).select_from(_accounts).join(each, sa.true()).where(own.is_not(None)).limit(most)
     return sa.union(sa.select(of_all.cte("of_all")), sa.select(of_some.cte("of_some")))
 
 
-def _before(since: Sequence[sa.ColumnElement[Any]], age: Any) -> sa.ColumnElement[bool]:
-    return sa.and_(*(each < sa.func.now() - age for each in since))
+def earlier_now(until: datetime) -> sa.ColumnElement[datetime]:
+    """The database's time, or this one if it is earlier: when it is time to delete something."""
+    return sa.func.least(sa.func.now(), until)
+
+
+def _before(since: Sequence[sa.ColumnElement[Any]], moment: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    return sa.and_(*(each < moment for each in since))

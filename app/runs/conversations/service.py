@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from uuid import UUID
 
@@ -232,10 +233,10 @@ class ConversationService:
         conversation = await repository.lock_conversation(tx, account_id, state_key)
         return () if conversation is None else await self._erase(tx, conversation)
 
-    async def delete_unused(self, by_default: Retention, most: int) -> int:
+    async def delete_unused(self, by_default: Retention, until: datetime, most: int) -> int:
         """The same for some without a turn for too long; returns how many."""
         async with self.database.transaction() as tx:
-            unused = await lock_unused(tx, by_default, most=most)
+            unused = await lock_unused(tx, by_default, until=until, most=most)
             for account_id, state_key in unused:
                 await self.erase(tx, account_id, state_key)
         return len(unused)
