@@ -13,7 +13,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 async def test_a_dialog_shows_what_is_wrong_and_stays_open(site: Site) -> None:
     operator, tenant = await an_operator(site), await site.key()
     path = f"/console?view=accounts&account={tenant.account}"
-    async with site.visit(operator, path=path, complaints=["409"]) as page:
+    async with site.visit(operator, path=path, complaints=["409", "404"]) as page:
         await page.get_by_role("button", name="Rename").click()
         await dialog(page).get_by_label("New name").fill(operator.account)
         await dialog(page).get_by_role("button", name="Rename").click()
@@ -22,6 +22,8 @@ async def test_a_dialog_shows_what_is_wrong_and_stays_open(site: Site) -> None:
         await expect(dialog(page).get_by_label("New name")).to_have_value(operator.account)
         await dialog(page).get_by_role("button", name="Cancel").click()
         await expect(page.get_by_role("heading", name=tenant.account)).to_be_visible()
+        await page.goto("/console?view=accounts&account=nobodys")
+        await expect(page.get_by_role("alert")).to_have_count(1)
 
 
 async def test_what_a_dialog_says_stays_until_it_is_read(site: Site) -> None:
