@@ -19,7 +19,9 @@ def locking_open_messages(accounts: str, references: str) -> str:
     """SQL of the keys of these messages that have rows, which it locks in the order of all who do."""
     return f"""
         SELECT account_id, source_reference
-          FROM open_messages JOIN unnest({accounts}, {references}) AS named (account_id, source_reference)
+          FROM open_messages
+          JOIN (SELECT * FROM unnest({accounts}, {references}) LIMIT cardinality({accounts}))
+               AS named (account_id, source_reference)
          USING (account_id, source_reference)
          ORDER BY account_id, source_reference FOR UPDATE OF open_messages
     """  # noqa: S608 - parameters
