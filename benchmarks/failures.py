@@ -104,7 +104,7 @@ async def _server(failure: Failure, directory: Path) -> AsyncIterator[httpx.Asyn
             "RUNTALLY_BOOTSTRAP_KEY": key,
             "RUNTALLY_IDLE_PROCESSES": 0,
         }
-        settings = Settings.load(env_file=None, **values)
+        settings = Settings.load(_env_file=None, **values)
         sock = stack.enter_context(listen("127.0.0.1", 0))
         await stack.enter_async_context(served(settings, sock, cli=failure.cli))
         headers = {"Authorization": f"Bearer {key}"}

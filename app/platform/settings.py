@@ -12,19 +12,19 @@ from pydantic import (
     AfterValidator,
     AliasGenerator,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
     ValidationInfo,
     field_validator,
 )
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
 from app.platform.issuers.persons import OidcSettings
 from app.platform.issuers.tokens import TokenIssuer, check_issuers, read_issuers
 from app.platform.secret_files import read_secret_files
-from app.platform.serialization.env_file import EnvFileInvalid, read_env_file
+from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
 from app.platform.setting_groups.database import DatabaseSettings
 from app.platform.setting_groups.network import NetworkSettings
@@ -58,8 +58,12 @@ class SettingsError(OperatorError):
 class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, TelemetrySettings):
     """The settings of an operator: `name` is RUNTALLY_NAME. An empty variable counts as unset."""
 
-    model_config = ConfigDict(
+    model_config = SettingsConfigDict(
         alias_generator=AliasGenerator(validation_alias=lambda name: f"RUNTALLY_{name.upper()}"),
+        env_file=ENV_FILE,
+        env_file_encoding=ENCODING,
+        env_ignore_empty=True,
+        extra="ignore",
         frozen=True,
         validate_default=True,
     )
@@ -77,7 +81,7 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
     anthropic_admin_base_url: HttpUrl = Field(
         "https://api.anthropic.com", validation_alias="ANTHROPIC_ADMIN_BASE_URL"
     )
-    provider_key_ids: tuple[str, ...] = ()
+    provider_key_ids: Annotated[tuple[str, ...], NoDecode] = ()
     reconcile_settle_minutes: int = Field(30, ge=5, le=10_080)
     claude_auth: Literal["api_key", "local_session"] = "api_key"
     claude_config_dir: Path | None = None
@@ -86,13 +90,13 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
     models_file: Path | None = None
     graphs_dir: Path | None = None
     skills_dir: Path | None = None
-    tools: tuple[str, ...] = ()
-    allowed_host_roots: tuple[Path, ...] = ()
-    mcp_secrets: dict[str, SecretStr] = Field(default_factory=dict)
+    tools: Annotated[tuple[str, ...], NoDecode] = ()
+    allowed_host_roots: Annotated[tuple[Path, ...], NoDecode] = ()
+    mcp_secrets: Annotated[dict[str, SecretStr], NoDecode] = Field(default_factory=dict)
     mcp_token_key: Annotated[SecretStr, Field(min_length=32)] | None = None
     bootstrap_key: SecretStr | None = None
     jwt_issuers: Annotated[
-        tuple[TokenIssuer, ...], BeforeValidator(read_issuers), AfterValidator(check_issuers)
+        tuple[TokenIssuer, ...], NoDecode, BeforeValidator(read_issuers), AfterValidator(check_issuers)
     ] = ()
     log_format: Literal["auto", "console", "json"] = "auto"
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
@@ -229,14 +233,18 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
         return value
 
     @classmethod
-    def load(cls, *, env_file: Path | None = Path(ENV_FILE), **values: Any) -> "Settings":
+    def load(cls, **values: Any) -> "Settings":
         """Read the environment, `.env` and files of secrets; raises `SettingsError` naming what is wrong."""
         try:
-            variables = _of_environment(env_file) | values
-            _require_text(variables)
-            _require_unquoted(variables)
-            found, problems = read_secret_files(SECRETS, variables)
-            settings = cls.model_validate(variables | found | values)
+            variables: dict[str, str | None] = {**os.environ}
+            if (file := values.get("_env_file", ENV_FILE)) is not None:
+                # Of a line that it cannot read, the library only logs that it is skipped.
+                variables = {**read_env_file(Path(file)), **variables}
+            given = {**_in_upper_case(variables), **values}
+            _require_text(given)
+            _require_unquoted(given)
+            found, problems = read_secret_files(SECRETS, given)
+            settings = cls(**{**found, **values})
         except ValidationError as error:
             problems += [_line(detail) for detail in error.errors()]
         except EnvFileInvalid as error:
@@ -302,13 +310,8 @@ def _require_unquoted(variables: Mapping[str, Any]) -> None:
         raise SettingsError("\n".join(["The settings are invalid:", *lines]))
 
 
-def _of_environment(env_file: Path | None) -> dict[str, Any]:
-    variables = {} if env_file is None else read_env_file(env_file)
-    for name, value in os.environ.items():
-        # An empty variable does not unset what the file sets.
-        if value:
-            variables[name] = value
-    return {name.upper(): value for name, value in variables.items() if value}
+def _in_upper_case(variables: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {name.upper(): value for name, value in variables.items()}
 
 
 def _line(detail: Any) -> str:

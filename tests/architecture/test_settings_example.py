@@ -45,7 +45,7 @@ def test_the_example_gives_every_default() -> None:
     }
 
     assert written == defaults
-    assert Settings.load(env_file=EXAMPLE) == Settings.load(_env_file=None)
+    assert Settings.load(_env_file=EXAMPLE) == Settings.load(_env_file=None)
 
 
 def test_the_example_explains_every_setting_in_one_line() -> None:
@@ -60,13 +60,13 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"RUNTALLY_MARKUP=\xff")
 
     with pytest.raises(SettingsError, match=r"\.env is not UTF-8"):
-        Settings.load(env_file=tmp_path / ".env")
+        Settings.load(_env_file=tmp_path / ".env")
 
 
 def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".env").write_text("RUNTALLY_MAX_QUEUED_RUNS=1\nRUNTALLY_RUN_TIMEOUT_S=2\n")
     monkeypatch.setenv("RUNTALLY_MAX_QUEUED_RUNS", "3")
-    settings = Settings.load(env_file=tmp_path / ".env")
+    settings = Settings.load(_env_file=tmp_path / ".env")
 
     assert (settings.max_queued_runs, settings.run_timeout_s) == (3, 2)
 

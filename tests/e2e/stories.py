@@ -203,7 +203,7 @@ def the_settings(
         "RUNTALLY_MAX_WRITES_PER_SECOND": 10_000,
         **settings,
     }
-    return Settings.load(env_file=None, **values)
+    return Settings.load(_env_file=None, **values)
 
 
 def a_client(url: str, key: str = KEY, *, agent: str = CLAUDE) -> httpx.AsyncClient:

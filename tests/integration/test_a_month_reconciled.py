@@ -43,7 +43,7 @@ async def plant(books: Bookkeeping) -> None:
 
 def settings_of(books: Bookkeeping, database_url: str, directory: Path) -> Settings:
     return Settings.load(
-        env_file=None,
+        _env_file=None,
         DATABASE_URL=database_url,
         RUNTALLY_DATA_DIR=directory,
         ANTHROPIC_API_KEY=RUN_KEY,

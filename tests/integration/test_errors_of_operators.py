@@ -214,7 +214,7 @@ async def _enter(context: contextlib.AbstractAsyncContextManager[Any]) -> None:
 )
 async def test_a_wrong_url_of_the_relay_is_explained(redis_url: str, url: str, words: str) -> None:
     settings = Settings.load(
-        env_file=None, REDIS_URL=url.format(address=redis_url.partition("://")[2].partition("/")[0])
+        _env_file=None, REDIS_URL=url.format(address=redis_url.partition("://")[2].partition("/")[0])
     )
 
     async def connect() -> None:

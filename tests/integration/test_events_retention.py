@@ -218,6 +218,6 @@ def test_events_cannot_be_kept_longer_than_their_run(days: int, days_of_events: 
     with pytest.raises(
         SettingsError, match=r"EVENTS_RETENTION_DAYS: must not exceed RUNTALLY_RETENTION_DAYS"
     ):
-        Settings.load(env_file=None, **settings)
+        Settings.load(_env_file=None, **settings)
     for fitting in ({**settings, "RUNTALLY_RETENTION_DAYS": 0}, {**settings, "RUNTALLY_RETENTION_DAYS": 31}):
-        assert Settings.load(env_file=None, **fitting).events_retention_days == days_of_events
+        assert Settings.load(_env_file=None, **fitting).events_retention_days == days_of_events

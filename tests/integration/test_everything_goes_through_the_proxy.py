@@ -108,7 +108,7 @@ async def test_codes_of_persons(tmp_path: Path) -> None:
     async with a_provider() as server, behind_the_proxy(tmp_path, server.url) as (proxy, network):
         server.url = URL
         server.configuration["token_endpoint"] = f"{URL}/token"
-        provider = Settings.load(env_file=None, **server.settings()).oidc
+        provider = Settings.load(_env_file=None, **server.settings()).oidc
         assert provider is not None
         async with CodeExchange(network) as exchange:
             with pytest.raises(Unusable, match="400"):

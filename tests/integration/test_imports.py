@@ -58,7 +58,7 @@ for line in sys.stdin:
 async def imported(directory: Path, file: str, graph: str | None = None, **variables: str) -> str:
     """What the command prints, its error included."""
     (directory / "graphs").mkdir(exist_ok=True)
-    settings = Settings.load(env_file=None, RUNTALLY_GRAPHS_DIR=directory / "graphs", **variables)
+    settings = Settings.load(_env_file=None, RUNTALLY_GRAPHS_DIR=directory / "graphs", **variables)
     printed = io.StringIO()
     console = Terminal(file=printed, width=200)
     with contextlib.redirect_stderr(printed), contextlib.suppress(typer.Exit), explained():
@@ -81,7 +81,7 @@ def graph_with(directory: Path, text: str = GRAPH) -> Path:
 
 def loaded(directory: Path, **secrets: str) -> tuple[Settings, GraphSpec]:
     settings = Settings.load(
-        env_file=None, RUNTALLY_GRAPHS_DIR=directory / "graphs", RUNTALLY_MCP_SECRETS=json.dumps(secrets)
+        _env_file=None, RUNTALLY_GRAPHS_DIR=directory / "graphs", RUNTALLY_MCP_SECRETS=json.dumps(secrets)
     )
     return settings, load_graphs(settings, ToolCatalog.load([])).get("claude_agents:librarian")
 
@@ -216,7 +216,7 @@ async def test_an_agent_of_claude_code_becomes_a_graph(tmp_path: Path) -> None:
     shown = await imported(tmp_path, "agent.md")
     again = await imported(tmp_path, "agent.md")
 
-    settings = Settings.load(env_file=None, RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
+    settings = Settings.load(_env_file=None, RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
     graph = load_graphs(settings, ToolCatalog.load([])).get("claude_agents:code-reviewer")
     assert graph.description.startswith("Use when: code was written. <example>")
     assert (graph.native_tools, graph.model, graph.max_turns) == (("Read", "Grep"), "sonnet", 5)

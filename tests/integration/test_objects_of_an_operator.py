@@ -58,4 +58,4 @@ async def test_another_key_or_place_than_that_of_the_rows_is_noticed(
 def a_setting(monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str]) -> Settings:
     for name, value in chosen.items():
         monkeypatch.setenv(name, value)
-    return Settings(env_file=None)
+    return Settings(_env_file=None)

@@ -67,7 +67,7 @@ async def a_sign_in(
         CodeExchange() as exchange,
         httpx.AsyncClient(timeout=PATIENCE_S, trust_env=False) as browser,
     ):
-        configured = not_none(Settings.load(env_file=None, **provider.settings(**settings)).oidc)
+        configured = not_none(Settings.load(_env_file=None, **provider.settings(**settings)).oidc)
         holders, sessions = KeyHolders(accounts), BrowserSessions(database, accounts)
         service = PersonSignIn(configured, issuer_keys, exchange, holders, sessions)
         yield Signing(service, browser, clock), provider

@@ -140,7 +140,7 @@ async def test_the_command_sets_and_removes_a_profile(
     database: Database, key: KeyRecord, database_url: str, tmp_path: Path
 ) -> None:
     await an_account(database, "other")
-    settings = Settings.load(env_file=None, DATABASE_URL=database_url, RUNTALLY_DATA_DIR=tmp_path)
+    settings = Settings.load(_env_file=None, DATABASE_URL=database_url, RUNTALLY_DATA_DIR=tmp_path)
     console, profiles = Console(file=io.StringIO()), ProviderProfiles(Accounts(database))
 
     await set_profile(settings, console, "acme", "uprof_1")

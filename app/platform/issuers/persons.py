@@ -6,15 +6,8 @@ from datetime import timedelta
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    SecretStr,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, NoDecode
 
 from app.platform.issuers.tokens import Issuer, Patterns
 
@@ -103,25 +96,23 @@ class OidcProvider(Issuer):
         return next((role for name, role in self.roles.items() if name == ANY or name in groups), None)
 
 
-class OidcSettings(BaseModel):
+class OidcSettings(BaseSettings):
     """Settings of the sign-in of persons; part of `Settings`."""
 
     oidc_issuer: _Url | None = None
     oidc_client_id: _Text | None = None
     oidc_client_secret: Annotated[SecretStr, Field(min_length=1)] | None = None
     oidc_redirect_url: Annotated[_Url, AfterValidator(_is_callback)] | None = None
-    oidc_scopes: Annotated[tuple[str, ...], BeforeValidator(_words), AfterValidator(_has_openid)] = (
-        "openid",
-        "profile",
-        "email",
-    )
+    oidc_scopes: Annotated[
+        tuple[str, ...], NoDecode, BeforeValidator(_words), AfterValidator(_has_openid)
+    ] = ("openid", "profile", "email")
     oidc_session_minutes: int = Field(480, ge=5, le=10_080)
     oidc_end_user_claim: _Text = "sub"
     oidc_account: _Text | None = None
     oidc_account_claim: _Text | None = None
-    oidc_accounts: Annotated[Patterns, BeforeValidator(_names)] | None = None
+    oidc_accounts: Annotated[Patterns, NoDecode, BeforeValidator(_names)] | None = None
     oidc_role_claim: _Text = "groups"
-    oidc_roles: Annotated[dict[_Text, Role], BeforeValidator(_object)] = Field(default_factory=dict)
+    oidc_roles: Annotated[dict[_Text, Role], NoDecode, BeforeValidator(_object)] = Field(default_factory=dict)
 
     @field_validator("oidc_roles")
     @classmethod

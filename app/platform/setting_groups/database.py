@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings
 
 from app.platform.secret_files import split_command
 from app.platform.setting_groups.urls import starts_with
@@ -19,7 +20,7 @@ _DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
 _WITH_PASSWORD = re.compile(r"[^/]+//[^/@:]*:[^/]+@")
 
 
-class DatabaseSettings(BaseModel):
+class DatabaseSettings(BaseSettings):
     """Settings of the database; part of `Settings`."""
 
     database_url: Annotated[str, starts_with(*_DATABASE_SCHEMES)] | None = Field(

@@ -3,7 +3,8 @@
 import re
 from typing import Annotated, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
+from pydantic_settings import BaseSettings, NoDecode
 
 from app.platform.network import split_hosts
 
@@ -25,10 +26,12 @@ def _is_origin(text: str) -> bool:
     return _ORIGIN.fullmatch(text) is not None and not text.endswith(usual)
 
 
-_Origins: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(split_hosts), AfterValidator(_are_origins)]
+_Origins: TypeAlias = Annotated[
+    tuple[str, ...], NoDecode, BeforeValidator(split_hosts), AfterValidator(_are_origins)
+]
 
 
-class OriginSettings(BaseModel):
+class OriginSettings(BaseSettings):
     """Settings of the pages of other origins; part of `Settings`."""
 
     cors_origins: _Origins = ()

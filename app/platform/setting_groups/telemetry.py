@@ -1,16 +1,17 @@
 """TelemetrySettings: the standard variables of OpenTelemetry."""
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode
 
 from app.platform.setting_groups.urls import HttpUrl
 
 _PAIRS = re.compile(r"[^\s=,]+=[^,\r\n]*(,\s*[^\s=,]+=[^,\r\n]*)*")
 
 
-class TelemetrySettings(BaseModel):
+class TelemetrySettings(BaseSettings):
     """Settings of what is sent to receivers of telemetry; part of `Settings`."""
 
     otel_endpoint: HttpUrl | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -38,7 +39,7 @@ class TelemetrySettings(BaseModel):
     otel_capture_content: bool = Field(
         default=False, validation_alias="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
     )
-    telemetry_backends: tuple[Literal["langfuse", "openinference"], ...] = ()
+    telemetry_backends: Annotated[tuple[Literal["langfuse", "openinference"], ...], NoDecode] = ()
 
     @field_validator("otel_traces_exporter", "otel_metrics_exporter", "otel_logs_exporter")
     @classmethod

@@ -175,7 +175,7 @@ def load(directory: Path, kind: Kind) -> None:
     if kind is GRAPH_FILE:
         GraphCatalog.load([path.parent], checks=CHECKS, known_tools={"core__calculate"})
     elif kind is ENV_FILE:
-        Settings.load(env_file=path)
+        Settings.load(_env_file=path)
     else:
         (read_models if path.name == "models.yaml" else read_prices)(path)
 
@@ -255,7 +255,7 @@ def test_every_wrong_setting_is_named() -> None:
     named: set[str] = set()
     for value in WRONG:
         with pytest.raises(OperatorError) as raised:
-            Settings.load(env_file=None, **dict.fromkeys(VARIABLES, value))
+            Settings.load(_env_file=None, **dict.fromkeys(VARIABLES, value))
         assert shown_words(str(raised.value)) == set()
         assert "hunter2" not in str(raised.value)
         found = {re.split("[:.]", line.strip())[0] for line in str(raised.value).splitlines()[1:]}

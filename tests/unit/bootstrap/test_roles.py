@@ -15,7 +15,7 @@ RELAY = {"REDIS_URL": "redis://relay"}
 def test_processes_that_work_together_need_what_they_share(
     role: Role, given: dict[str, str], missing: str
 ) -> None:
-    settings = Settings.load(env_file=None, **given)
+    settings = Settings.load(_env_file=None, **given)
 
     with pytest.raises(SettingsError, match=f"runtally {role.value}` needs {missing}:"):
         role.require_settings(settings)
@@ -24,4 +24,4 @@ def test_processes_that_work_together_need_what_they_share(
 
 @pytest.mark.parametrize("role", list(Role))
 def test_with_both_every_role_starts(role: Role) -> None:
-    role.require_settings(Settings.load(env_file=None, **DATABASE, **RELAY))
+    role.require_settings(Settings.load(_env_file=None, **DATABASE, **RELAY))

@@ -29,7 +29,7 @@ HERE = "http://localhost:4318/v1"
 def test_what_is_exported_where_to(
     variables: dict[str, Any], traces: str | None, metrics: str | None
 ) -> None:
-    config = telemetry_config(Settings.load(env_file=None, **variables))
+    config = telemetry_config(Settings.load(_env_file=None, **variables))
 
     wanted = {"traces": traces, "metrics": metrics}
     assert {signal: to.endpoint for signal, to in config.destinations.items() if signal != "logs"} == {
@@ -42,7 +42,7 @@ def test_headers_of_a_signal_replace_the_common_ones_and_do_not_show() -> None:
         "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Basic%20hunter2, x=1",
         "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "y=2",
     }
-    config = telemetry_config(Settings.load(env_file=None, **COMMON, **variables))
+    config = telemetry_config(Settings.load(_env_file=None, **COMMON, **variables))
 
     assert config.destinations["traces"].headers == {"Authorization": "Basic hunter2", "x": "1"}
     assert config.destinations["metrics"].headers == {"y": "2"}
@@ -55,11 +55,11 @@ async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     async with AsyncExitStack() as stack:
         with pytest.raises(TelemetryUnavailable, match=r"OTEL_.*pip install .runtally.telemetry."):
-            await open_telemetry(Settings.load(env_file=None, **COMMON), new_uuid(), stack)
+            await open_telemetry(Settings.load(_env_file=None, **COMMON), new_uuid(), stack)
 
 
 async def test_a_value_that_the_sdk_refuses_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
     async with AsyncExitStack() as stack:
         with pytest.raises(TelemetryUnavailable, match=r"unset it: .*OTEL_BSP_MAX_QUEUE_SIZE"):
-            await open_telemetry(Settings.load(env_file=None, **COMMON), new_uuid(), stack)
+            await open_telemetry(Settings.load(_env_file=None, **COMMON), new_uuid(), stack)

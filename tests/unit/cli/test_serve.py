@@ -26,7 +26,7 @@ async def test_short_writes_are_sent_at_once() -> None:
 def test_a_metrics_port_in_use_is_named_by_its_variable_in_one_line() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        settings = Settings.load(env_file=None, RUNTALLY_METRICS_PORT=port)
+        settings = Settings.load(_env_file=None, RUNTALLY_METRICS_PORT=port)
         with pytest.raises(AddressInUse) as refused:
             listen_for_scrapes(settings, "127.0.0.1")
 
@@ -36,5 +36,5 @@ def test_a_metrics_port_in_use_is_named_by_its_variable_in_one_line() -> None:
 
 
 def test_without_the_setting_there_is_no_metrics_port() -> None:
-    with listen_for_scrapes(Settings.load(env_file=None), "127.0.0.1") as sock:
+    with listen_for_scrapes(Settings.load(_env_file=None), "127.0.0.1") as sock:
         assert sock is None

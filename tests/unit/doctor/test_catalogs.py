@@ -12,7 +12,7 @@ ENDING = "claude-sonnet-4-5"
 
 
 def test_a_configured_model_that_ends_is_a_warning_with_its_date() -> None:
-    settings = Settings.load(env_file=None, RUNTALLY_DEFAULT_MODEL=ENDING)
+    settings = Settings.load(_env_file=None, RUNTALLY_DEFAULT_MODEL=ENDING)
 
     checks = check_catalogs(settings).checks
 
@@ -24,8 +24,8 @@ def test_a_configured_model_that_ends_is_a_warning_with_its_date() -> None:
 
 def test_the_server_warns_of_it_at_startup_too() -> None:
     with capture_logs() as logs:
-        open_planner(Settings.load(env_file=None, RUNTALLY_DEFAULT_MODEL=ENDING))
-        open_planner(Settings.load(env_file=None))
+        open_planner(Settings.load(_env_file=None, RUNTALLY_DEFAULT_MODEL=ENDING))
+        open_planner(Settings.load(_env_file=None))
 
     (warning,) = logs
     assert warning["log_level"] == "warning"
@@ -41,7 +41,7 @@ def test_installed_hooks_are_named(
 ) -> None:
     install(tmp_path, monkeypatch, hooks={"audit": f"tests.unit.tools.extensions.samples:{value}"})
 
-    checks = check_catalogs(Settings.load(env_file=None)).checks
+    checks = check_catalogs(Settings.load(_env_file=None)).checks
 
     (found,) = [check for check in checks if check.name == "extensions"]
     assert (found.status, found.detail[: len(detail)]) == (status, detail)

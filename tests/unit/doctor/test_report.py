@@ -18,7 +18,7 @@ def test_the_json_has_the_documented_fields() -> None:
 
 def test_details_from_other_programs_contain_no_secrets() -> None:
     settings = Settings.load(
-        env_file=None,
+        _env_file=None,
         DATABASE_URL="postgresql://me:p%40ss-w0rd!@db/x",
         REDIS_URL="redis://:Redis-secret@r",
         ANTHROPIC_API_KEY="sk-ant-" + "a" * 20,
@@ -33,7 +33,7 @@ def test_details_from_other_programs_contain_no_secrets() -> None:
 
 def test_a_secret_that_is_a_common_word_is_hidden_in_urls_only() -> None:
     settings = Settings.load(
-        env_file=None,
+        _env_file=None,
         DATABASE_URL="postgresql://runtally:runtally@db/runtally",
         REDIS_URL="redis://:redis@r",
     )

@@ -5,7 +5,7 @@ from app.platform.settings import Settings
 
 
 def message(environ: dict[str, str], *file_variables: str, **settings: Any) -> list[str]:
-    checks = check_variables(environ, file_variables, Settings.load(env_file=None, **settings))
+    checks = check_variables(environ, file_variables, Settings.load(_env_file=None, **settings))
     return [check.detail for check in checks if check.status == "warning"]
 
 

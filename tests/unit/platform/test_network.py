@@ -15,7 +15,7 @@ URL = "http://us%20er:p%40ss%3AWord-nobody-may-see@proxy.internal:3128"
 
 
 def load(**values: Any) -> Settings:
-    return Settings.load(env_file=None, **values)
+    return Settings.load(_env_file=None, **values)
 
 
 def refusal(**values: Any) -> str:

@@ -8,7 +8,7 @@ from app.platform.settings import SECRETS, Settings, SettingsError, withdraw_sec
 
 
 def load(**values: object) -> Settings:
-    return Settings.load(env_file=None, **values)
+    return Settings.load(_env_file=None, **values)
 
 
 def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ USUAL = OidcProvider(url="https://id.example.org").settings()
 
 def load(**changed: str) -> Settings:
     return Settings.load(
-        env_file=None, **{**USUAL, **{f"RUNTALLY_OIDC_{name}": changed[name] for name in changed}}
+        _env_file=None, **{**USUAL, **{f"RUNTALLY_OIDC_{name}": changed[name] for name in changed}}
     )
 
 
@@ -22,7 +22,7 @@ def test_one_gives_roles_to_groups() -> None:
     assert [provider.role_of(each) for each in (["x", "finance"], "staff", ["x"], None, {"staff": 1})] == [
         *("billing", "user", None, None, None)
     ]
-    assert Settings.load(env_file=None).oidc is None
+    assert Settings.load(_env_file=None).oidc is None
 
 
 @pytest.mark.parametrize(

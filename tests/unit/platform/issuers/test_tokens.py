@@ -17,7 +17,7 @@ BY_CLAIM = {**USUAL, "account": None, "accountClaim": "org", "accounts": ["acme-
 
 
 def load(*issuers: dict[str, Any]) -> Settings:
-    return Settings.load(env_file=None, RUNTALLY_JWT_ISSUERS=json.dumps(issuers))
+    return Settings.load(_env_file=None, RUNTALLY_JWT_ISSUERS=json.dumps(issuers))
 
 
 def test_what_is_left_out_is_strict() -> None:
@@ -26,7 +26,7 @@ def test_what_is_left_out_is_strict() -> None:
     assert issuer.algorithms == ("RS256", "ES256", "EdDSA")
     assert issuer.discovery_url == "https://house.example.org/.well-known/openid-configuration"
     assert issuer.account_of("other") == "acme"
-    assert Settings.load(env_file=None).jwt_issuers == ()
+    assert Settings.load(_env_file=None).jwt_issuers == ()
 
 
 def test_a_claim_reaches_the_accounts_that_are_named() -> None:
@@ -68,7 +68,7 @@ def test_what_is_wrong_is_named(fields: dict[str, Any], problem: str) -> None:
 @pytest.mark.parametrize("text", ["hunter2", "[" * 100_000, '{"issuer": "hunter2"}', "[5]"])
 def test_what_is_no_list_of_issuers_is_named(text: str) -> None:
     with pytest.raises(SettingsError) as raised:
-        Settings.load(env_file=None, RUNTALLY_JWT_ISSUERS=text)
+        Settings.load(_env_file=None, RUNTALLY_JWT_ISSUERS=text)
 
     assert "RUNTALLY_JWT_ISSUERS" in str(raised.value)
     assert "hunter2" not in str(raised.value)
