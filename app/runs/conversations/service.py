@@ -105,7 +105,7 @@ class ConversationService:
     async def require_reading(self, caller: Principal, state_key: str) -> None:
         """Raise `ConversationNotFound` unless the caller may read the conversation with this key."""
         async with self.database.snapshot() as reader:
-            conversation = await _require(repository.find_conversation(reader, caller.account_id, state_key))
+            conversation = await required(repository.find_conversation(reader, caller.account_id, state_key))
             try:
                 await require_reading(reader, conversation, caller)
             except Forbidden as error:
@@ -135,7 +135,7 @@ class ConversationService:
 
         async def read(contents: Mapping[str, bytes]) -> ConversationPage:
             async with self.database.snapshot() as reader:
-                conversation = await _require(repository.find_conversation(reader, account_id, state_key))
+                conversation = await required(repository.find_conversation(reader, account_id, state_key))
                 tree = await load_tree(reader, conversation)
                 if branch_id is not None:
                     conversation = find_branch(tree, conversation, branch_id)
@@ -156,7 +156,7 @@ class ConversationService:
 
         async def read(contents: Mapping[str, bytes]) -> ConversationView:
             async with self.database.snapshot() as reader:
-                conversation = await _require(repository.find_conversation(reader, account_id, state_key))
+                conversation = await required(repository.find_conversation(reader, account_id, state_key))
                 tree = await load_tree(reader, conversation)
                 path = tree.path(conversation.session_id)
                 return await read_view(
@@ -188,7 +188,7 @@ class ConversationService:
         """
         async with self.database.transaction() as tx:
             # Locked, so that an erasure finds the copy.
-            source = await _require(repository.lock_conversation(tx, account_id, state_key))
+            source = await required(repository.lock_conversation(tx, account_id, state_key))
             source, last = await _end_to_copy(tx, source, at)
             if any(run.run_id == last for run in await unfinished_turns(tx, source)):
                 raise ConversationBusy
@@ -212,11 +212,11 @@ class ConversationService:
     async def change(self, caller: Principal, state_key: str, change: ConversationChange) -> Conversation:
         """Rename, pin or archive it; raises `ConversationNotFound`, or `ScopeMissing` as `delete` does."""
         async with self.database.transaction() as tx:
-            conversation = await _require(repository.lock_conversation(tx, caller.account_id, state_key))
+            conversation = await required(repository.lock_conversation(tx, caller.account_id, state_key))
             await require_reading(tx, conversation, caller)
             if changed := {name: value for name, value in asdict(change).items() if value is not None}:
                 await repository.update_conversation(tx, conversation, **changed)
-            return await _require(repository.find_conversation(tx, caller.account_id, state_key))
+            return await required(repository.find_conversation(tx, caller.account_id, state_key))
 
     async def delete(self, caller: Principal, state_key: str) -> None:
         """Delete the transcript, the files kept for it and what its runs contain; their receipts stay.
@@ -224,7 +224,7 @@ class ConversationService:
         Raises `ConversationNotFound`, `ConversationBusy`, and `ScopeMissing` if the caller may not read it.
         """
         async with self.database.transaction() as tx:
-            conversation = await _require(repository.lock_conversation(tx, caller.account_id, state_key))
+            conversation = await required(repository.lock_conversation(tx, caller.account_id, state_key))
             await require_reading(tx, conversation, caller)
             await self._erase(tx, conversation)
 
@@ -254,7 +254,7 @@ class ConversationService:
         Raises `ConversationNotFound`.
         """
         async with self.database.snapshot() as reader:
-            await _require(repository.find_conversation(reader, account_id, state_key))
+            await required(repository.find_conversation(reader, account_id, state_key))
             state = await find_current_state(reader, account_id, state_key)
             return None if state is None else RunKey(account_id, state.run_id)
 
@@ -326,7 +326,7 @@ class ConversationService:
     async def list_branches(self, account_id: AccountId, state_key: str) -> list[BranchSummary]:
         """The branches of a conversation, oldest first; raises `ConversationNotFound`."""
         async with self.database.snapshot() as reader:
-            conversation = await _require(repository.find_conversation(reader, account_id, state_key))
+            conversation = await required(repository.find_conversation(reader, account_id, state_key))
             return summaries_of(await load_tree(reader, conversation), conversation)
 
     async def return_to_branch(
@@ -337,7 +337,7 @@ class ConversationService:
         Raises `ConversationNotFound`, `BranchNotFound`, and `ConversationBusy` while a run is active.
         """
         async with self.database.transaction() as tx:
-            conversation = await _require(repository.lock_conversation(tx, account_id, state_key))
+            conversation = await required(repository.lock_conversation(tx, account_id, state_key))
             tree = await load_tree(tx, conversation)
             chosen = find_branch(tree, conversation, branch_id)
             if await unfinished_turns(tx, conversation):
@@ -348,7 +348,7 @@ class ConversationService:
     async def list_grants(self, account_id: AccountId, state_key: str) -> list[PermissionGrant]:
         """A conversation's grants, newest first: one for each tool at most. Raises `ConversationNotFound`."""
         async with self.database.snapshot() as reader:
-            await _require(repository.find_conversation(reader, account_id, state_key))
+            await required(repository.find_conversation(reader, account_id, state_key))
             return await find_grants(reader, account_id, state_key)
 
     async def revoke_grant(self, account_id: AccountId, state_key: str, grant_id: UUID) -> None:
@@ -366,7 +366,8 @@ class ConversationService:
         return ended
 
 
-async def _require(found: Awaitable[Conversation | None]) -> Conversation:
+async def required(found: Awaitable[Conversation | None]) -> Conversation:
+    """What was found; raises `ConversationNotFound`."""
     if (conversation := await found) is None:
         raise ConversationNotFound
     return conversation
