@@ -21,6 +21,8 @@ from app.platform.objects.service import INSIDE, Objects
 
 Result = TypeVar("Result")
 
+SAVE_TRIES: Final = 30
+"""How often lines are tried to be stored that the database does not keep from being stored."""
 _LINES_PER_STATEMENT: Final = 128
 """The event loop stands still while the values of a statement are encoded."""
 
@@ -31,6 +33,8 @@ class TranscriptStore:
 
     database: Database
     objects: Objects = INSIDE
+    retry_s: float = 1.0
+    """The time between two tries."""
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> TranscriptState:
         """Append lines after what is stored outside was written; returns what was added.

@@ -81,6 +81,16 @@ _DELETE_OLD = text(
     """
 )
 
+_BRING_FORWARD = text(
+    """
+    UPDATE webhook_deliveries SET next_attempt_at = now() WHERE id IN (
+        SELECT id FROM webhook_deliveries
+         WHERE status = 'pending' AND next_attempt_at > now() + CAST(:longest AS interval)
+           FOR UPDATE SKIP LOCKED
+    )
+    """
+)
+
 
 _BACKLOG = text(
     """
@@ -167,6 +177,11 @@ async def has_failed_for(tx: Transaction, webhook_id: UUID, period: timedelta) -
 async def delete_old_deliveries(tx: Transaction, *, age: timedelta, until: datetime, limit: int) -> int:
     """Delete deliveries older than `age`, of any status; returns how many."""
     return (await tx.execute(_DELETE_OLD, {"age": age, "until": until, "limit": limit})).rowcount
+
+
+async def bring_forward(tx: Transaction, *, longest: timedelta) -> None:
+    """Let those be due that are to wait for longer: the database's clock has gone back since."""
+    await tx.execute(_BRING_FORWARD, {"longest": longest})
 
 
 async def find_backlog(reader: Reader, *, limit: int) -> DeliveryBacklog:

@@ -16,7 +16,7 @@ import structlog
 from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
 from app.conversations.history_merge import HistoryConflict, new_messages
-from app.conversations.records import Conversation, Transcript, TranscriptEntry, TranscriptState
+from app.conversations.records import Conversation, TranscriptEntry, TranscriptState
 from app.conversations.sdk_store import CliSessionStore
 from app.conversations.sdk_transcript import (
     has_question_of,
@@ -24,7 +24,7 @@ from app.conversations.sdk_transcript import (
     messages_of,
     resumable_lines,
 )
-from app.conversations.transcript_store import TranscriptStore
+from app.conversations.transcript_store import SAVE_TRIES, TranscriptStore
 from app.errors import Unavailable
 from app.executors.api_format.failures import concerns_attachments
 from app.executors.api_format.prompt import RESUME_PROMPT
@@ -35,13 +35,10 @@ from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
 from app.executors.claude_agent.transcripts.lines import chained, message_of, open_calls
 from app.executors.port import ExecutionFailed, RunPlan
 from app.ids import RunKey, new_uuid
-from app.platform.db import AttemptOver
+from app.platform.db import AttemptOver, DatabaseUnavailable
 from app.requests.messages import Message
 
 log = structlog.get_logger(__name__)
-
-_SAVE_TIMEOUT_S = 30.0
-_RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +150,8 @@ class SdkSession:
         self._session_id = new_uuid() if turn is None else turn.conversation.session_id
         self._writer = CliSessionStore(store, self._session_id)
         self._entries = kept
+        self.closing = asyncio.Event()
+        """Set when the server stops."""
         self.written: list[dict[str, Any]] = []
         """What the CLI of a run without a conversation had written when it was left."""
         self.turn: ConversationTurn | None = None
@@ -202,6 +201,7 @@ class SdkSession:
     async def save_missed_lines(self, directory: RunDirectory) -> None:
         """Store what the SDK could not: every line the CLI wrote. Adds nothing twice.
 
+        It waits for the database, without which the run cannot end either, until the process stops.
         Of a run without a conversation they are `written`.
         """
         lines = await asyncio.to_thread(self._written_lines, directory)
@@ -216,22 +216,20 @@ class SdkSession:
         entries = [
             TranscriptEntry(self._writer.stored(line), run_id, attempt) for line in lines if "uuid" in line
         ]
-        try:
-            async with asyncio.timeout(_SAVE_TIMEOUT_S):
-                while not await self._save(transcript, entries):
-                    await asyncio.sleep(_RETRY_S)
-        except TimeoutError:
-            log.error("transcript.lines_lost", run_id=run_id)  # noqa: TRY400
-
-    async def _save(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> bool:
-        try:
-            await self._store.add(transcript, entries)
-        except Unavailable as error:
-            log.warning("transcript.save_failed", reason=error.detail)
-            return False
-        except AttemptOver:
-            log.warning("transcript.fenced")
-        return True
+        tries = SAVE_TRIES
+        while tries:
+            try:
+                await self._store.add(transcript, entries)
+            except Unavailable as error:
+                log.warning("transcript.save_failed", reason=error.detail)
+                tries -= self.closing.is_set() or not isinstance(error, DatabaseUnavailable)
+                await asyncio.sleep(self._store.retry_s)
+            except AttemptOver:
+                log.warning("transcript.fenced")
+                return
+            else:
+                return
+        log.error("transcript.lines_lost", run_id=run_id)
 
     async def open_calls(self, directory: RunDirectory, message_id: str | None) -> set[str] | None:
         """The ids of the calls without a result, by what the CLI has written; None if not this message."""

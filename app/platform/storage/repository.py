@@ -62,9 +62,8 @@ def overdue(
     default, own = by_default.days.get(kind), _accounts.c.retention[kind].as_integer()
     now = earlier_now(until)
     of_all = oldest.where(sa.false() if default is None else _before(since, now - timedelta(days=default)))
-    of_one = oldest.where(
-        account_id == _accounts.c.id, _before(since, now - sa.func.make_interval(0, 0, 0, own))
-    )
+    before_own = _before(since, now - sa.func.make_interval(0, 0, 0, own))
+    of_one = oldest.where(account_id == _accounts.c.id, before_own)
     each = of_one.lateral("of_one")
     of_some = sa.select(each).select_from(_accounts).join(each, sa.true()).where(own.is_not(None)).limit(most)
     return sa.union(sa.select(of_all.cte("of_all")), sa.select(of_some.cte("of_some")))

@@ -59,7 +59,9 @@ _ABANDONED = text(
     """
     SELECT source_reference, CAST(fact AS text) AS fact, is_complete
       FROM open_messages AS open
-     WHERE updated_at < clock_timestamp() - make_interval(secs => :age_s)
+     -- The later times were stored before the database's clock went back.
+     WHERE (updated_at < clock_timestamp() - make_interval(secs => :age_s)
+            OR updated_at > clock_timestamp() + make_interval(secs => :age_s))
        AND NOT EXISTS (
         SELECT FROM runs
          WHERE runs.account_id = open.account_id AND runs.run_id = open.run_id
