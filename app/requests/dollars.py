@@ -14,9 +14,8 @@ def _exact(value: object) -> object:
     whole_number = isinstance(value, int) and not isinstance(value, bool)
     if plain_text or whole_number or isinstance(value, Decimal):
         return value
-    if isinstance(value, str):
-        raise ValueError("must be a decimal, such as 0.10")
-    raise ValueError('must be a decimal in quotes, such as "0.10"')
+    in_json = 'must be a decimal in quotes, such as "0.10"'
+    raise ValueError("must be a decimal, such as 0.10" if isinstance(value, str) else in_json)
 
 
 Dollars = Annotated[Decimal, BeforeValidator(_exact), Field(max_digits=20, decimal_places=10)]
