@@ -89,13 +89,14 @@ def _failure(tree: Path, tests: Sequence[str], *, own_database: bool = False) ->
         )
         process.start()
         process.join(_TIMEOUT_S)
-        if process.exitcode is None:
-            os.killpg(process.ident, signal.SIGKILL)
+        if process.exitcode is None and process.pid is not None:
+            os.killpg(process.pid, signal.SIGKILL)
             process.join()
             return f"one of {', '.join(tests)} does not end"
         if process.exitcode == 0:
             return None
-        output = printed.seek(0) or printed.read()
+        printed.seek(0)
+        output = printed.read()
     failed = re.search(r"^(?:FAILED|ERROR) (.+)", output, re.MULTILINE)
     return failed[1] if failed else output[-4000:]
 
@@ -111,15 +112,8 @@ def _run(tree: Path, tests: Sequence[str], databases: Path, printed: int) -> Non
     os.environ["PYTEST_XDIST_WORKER"] = "gw0"
     for module in [each for each in sys.modules if each.partition(".")[0] in _OURS]:
         del sys.modules[module]
-    options = [
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--assert=plain",
-        f"--basetemp={databases / 'temporary'}",
-    ]
-    sys.exit(pytest.main([*options, *tests]))
+    base = f"--basetemp={databases / 'temporary'}"
+    sys.exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", base, *tests]))
 
 
 def main(word: str) -> int:
