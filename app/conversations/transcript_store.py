@@ -10,14 +10,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+import structlog
+
 from app.conversations.cuts.answer_cuts import without_cut
 from app.conversations.lines.repository import append_entries, lock_transcript
 from app.conversations.records import Conversation, Transcript, TranscriptEntry, TranscriptState
 from app.conversations.repository import load_entries, sessions_of, transcript_state
+from app.errors import Unavailable
 from app.ids import AccountId
-from app.platform.db import Database
+from app.platform.db import Database, DatabaseUnavailable
 from app.platform.objects.documents import ContentsMissing, extracted
 from app.platform.objects.service import INSIDE, Objects
+
+log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
 
@@ -56,6 +61,23 @@ class TranscriptStore:
                 some = entries[start : start + _LINES_PER_STATEMENT]
                 added = added.plus(await append_entries(tx, transcript, some))
         return added
+
+    async def persist(self, store: Callable[[], Awaitable[object]], closing: asyncio.Event) -> bool:
+        """Store something as soon as the database is there, without which a run cannot end either.
+
+        False if the process stops (`closing`) or something else is away, and `SAVE_TRIES` have failed.
+        """
+        tries = SAVE_TRIES
+        while tries:
+            try:
+                await store()
+            except Unavailable as error:
+                log.warning("transcript.save_failed", reason=error.detail)
+                tries -= closing.is_set() or not isinstance(error, DatabaseUnavailable)
+                await asyncio.sleep(self.retry_s)
+            else:
+                return True
+        return False
 
     async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
         """Every line together with the run that wrote it, without what is cut from answers.

@@ -24,8 +24,7 @@ from app.conversations.sdk_transcript import (
     messages_of,
     resumable_lines,
 )
-from app.conversations.transcript_store import SAVE_TRIES, TranscriptStore
-from app.errors import Unavailable
+from app.conversations.transcript_store import TranscriptStore
 from app.executors.api_format.failures import concerns_attachments
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.claude_agent.process.cli_run import UserContent
@@ -35,7 +34,7 @@ from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
 from app.executors.claude_agent.transcripts.lines import chained, message_of, open_calls
 from app.executors.port import ExecutionFailed, RunPlan
 from app.ids import RunKey, new_uuid
-from app.platform.db import AttemptOver, DatabaseUnavailable
+from app.platform.db import AttemptOver
 from app.requests.messages import Message
 
 log = structlog.get_logger(__name__)
@@ -201,7 +200,6 @@ class SdkSession:
     async def save_missed_lines(self, directory: RunDirectory) -> None:
         """Store what the SDK could not: every line the CLI wrote. Adds nothing twice.
 
-        It waits for the database, without which the run cannot end either, until the process stops.
         Of a run without a conversation they are `written`.
         """
         lines = await asyncio.to_thread(self._written_lines, directory)
@@ -216,20 +214,11 @@ class SdkSession:
         entries = [
             TranscriptEntry(self._writer.stored(line), run_id, attempt) for line in lines if "uuid" in line
         ]
-        tries = SAVE_TRIES
-        while tries:
-            try:
-                await self._store.add(transcript, entries)
-            except Unavailable as error:
-                log.warning("transcript.save_failed", reason=error.detail)
-                tries -= self.closing.is_set() or not isinstance(error, DatabaseUnavailable)
-                await asyncio.sleep(self._store.retry_s)
-            except AttemptOver:
-                log.warning("transcript.fenced")
-                return
-            else:
-                return
-        log.error("transcript.lines_lost", run_id=run_id)
+        try:
+            if not await self._store.persist(partial(self._store.add, transcript, entries), self.closing):
+                log.error("transcript.lines_lost", run_id=run_id)
+        except AttemptOver:
+            log.warning("transcript.fenced")
 
     async def open_calls(self, directory: RunDirectory, message_id: str | None) -> set[str] | None:
         """The ids of the calls without a result, by what the CLI has written; None if not this message."""
