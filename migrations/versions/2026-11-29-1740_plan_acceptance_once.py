@@ -1,7 +1,7 @@
 """plan acceptance once, and read few rows for it: what it costs does not grow with what was accepted before.
 
-Without a number PostgreSQL expects 1000 rows of a function, so that the statement which accepts a run seemed to
-cost so much that planning it anew for each run seemed to be worth it.
+Without a number PostgreSQL expects 1000 rows of a function, so that the statement which accepts a run seemed
+to cost so much that planning it anew for each run seemed to be worth it.
 """
 
 from alembic import op
@@ -51,8 +51,8 @@ BEGIN
 END
 $$
 """
-# As before, but what is known of an account is not a part of the condition: with values that leave parts of it
-# out, it was planned for each run.
+# As before, but whether a grant is due is asked by itself: where the account has no credit, the condition was
+# planned for each run, because less of it was left to execute.
 _RESERVE_AT_ONCE = """
 CREATE OR REPLACE FUNCTION reserve_at_once(
     account uuid, run text, requested bigint, at timestamptz
