@@ -136,8 +136,8 @@ async def test_what_a_conversation_is_created_with_counts_as_stored_until_it_is_
     account = (await world.services.accounts.authenticate(key)).account_id
 
     async def stored() -> int:
-        async with world.services.database.read() as reader:
-            return await stored_bytes(reader, account)
+        async with world.services.database.write() as tx:
+            return await stored_bytes(tx, account)
 
     before = await stored()
     path = await created(tenant, "One")

@@ -101,6 +101,8 @@ _INSERT = Prepared(
 A message that began after its attempt was taken over is not charged: see `fenced_receipts`. When it began
 is known by the clock of its process.
 
+The limit is how many receipts there are. With it PostgreSQL expects one instead of ten, and keeps a plan.
+
 The conflict names no constraint: of two transactions that insert the same receipt at once, the later one
 meets the primary key as well as the unique source.
 """

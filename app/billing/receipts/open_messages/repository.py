@@ -16,7 +16,10 @@ _open = open_messages.c
 
 
 def locking_open_messages(accounts: str, references: str) -> str:
-    """SQL of the keys of these messages that have rows, which it locks in the order of all who do."""
+    """SQL of the keys of these messages that have rows, which it locks in the order of all who do.
+
+    The limit is how many are named: with it PostgreSQL expects one instead of ten, and looks each up.
+    """
     return f"""
         SELECT account_id, source_reference
           FROM open_messages
