@@ -144,3 +144,18 @@ async def test_what_the_sdk_could_not_store_is_stored_from_the_file(tmp_path: Pa
 
     assert [(entry.line["uuid"], entry.run_id) for entry in store.kept] == [("u1", "r1"), ("a1", "r1")]
     directory.remove()
+
+
+async def test_a_process_goes_on_only_with_the_conversation_that_it_knows() -> None:
+    turn, store = await a_turn(a_plan(), user_messages("three"), *earlier())
+    session, turns = sdk_session.SdkSession(store, turn), sdk_session.ConversationTurns(store)
+    same = replace(a_plan(), conversation=turn.conversation)
+    # Its conversation was deleted, and created with its key.
+    again = replace(same, conversation=a_conversation(turn.conversation.account_id, "k"))
+
+    found = [await turns.load_next(plan, user_messages("four"), session) for plan in (same, again)]
+    # Another process has added a turn.
+    store.kept += earlier()
+    found.append(await turns.load_next(same, user_messages("four"), session))
+
+    assert [None if each is None else each.prompt.content for each in found] == ["four", None, None]
