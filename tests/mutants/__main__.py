@@ -108,6 +108,8 @@ def _run(tree: Path, tests: Sequence[str], databases: Path, printed: int) -> Non
     os.dup2(printed, sys.stderr.fileno())
     os.chdir(tree)
     sys.path[0] = os.environ["PYTHONPATH"] = str(tree)
+    # Or pytest cuts off why a test failed.
+    os.environ["CI"] = "true"
     # Workers of pytest-xdist share the migrated database, beside the directories of their own.
     os.environ["PYTEST_XDIST_WORKER"] = "gw0"
     for module in [each for each in sys.modules if each.partition(".")[0] in _OURS]:

@@ -178,3 +178,18 @@ async def test_a_run_of_the_messages_api_waits_for_the_same(case: str) -> None:
 
     assert len(store.kept) == (case == "database")
     assert ("transcript.lines_lost" in [entry["event"] for entry in logs]) == (case != "database")
+
+
+async def test_a_process_goes_on_only_with_the_conversation_that_it_knows() -> None:
+    turn, store = await a_turn(a_plan(), user_messages("three"), *earlier())
+    session, turns = sdk_session.SdkSession(store, turn), sdk_session.ConversationTurns(store)
+    same = replace(a_plan(), conversation=turn.conversation)
+    # Its conversation was deleted, and created with its key.
+    again = replace(same, conversation=a_conversation(turn.conversation.account_id, "k"))
+
+    found = [await turns.load_next(plan, user_messages("four"), session) for plan in (same, again)]
+    # Another process has added a turn.
+    store.kept += earlier()
+    found.append(await turns.load_next(same, user_messages("four"), session))
+
+    assert [None if each is None else each.prompt.content for each in found] == ["four", None, None]
