@@ -24,8 +24,8 @@ from app.platform.issuers.tokens import TokenIssuer, check_issuers
 from app.platform.secret_files import read_secret_files
 from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
+from app.platform.serialization.setting_forms import Listed, in_json
 from app.platform.setting_groups.database import DatabaseSettings
-from app.platform.setting_groups.forms import Listed, in_json
 from app.platform.setting_groups.network import NetworkSettings
 from app.platform.setting_groups.origins import OriginSettings
 from app.platform.setting_groups.telemetry import TelemetrySettings

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, NoDecode
 
 from app.platform.issuers.tokens import Issuer, Patterns
-from app.platform.setting_groups.forms import in_json
+from app.platform.serialization.setting_forms import in_json
 
 Role: TypeAlias = Literal["viewer", "user", "billing", "admin"]
 

@@ -16,7 +16,7 @@ from app.platform.network import (
     check_no_proxy,
     check_proxy,
 )
-from app.platform.setting_groups.forms import Listed
+from app.platform.serialization.setting_forms import Listed
 
 
 class NetworkSettings(BaseSettings):

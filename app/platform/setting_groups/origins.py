@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 from pydantic import AfterValidator
 from pydantic_settings import BaseSettings
 
-from app.platform.setting_groups.forms import Listed
+from app.platform.serialization.setting_forms import Listed
 
 _ORIGIN = re.compile(r"https?://([a-z0-9-]+(\.[a-z0-9-]+)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 

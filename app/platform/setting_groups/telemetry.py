@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings
 
-from app.platform.setting_groups.forms import Listed
+from app.platform.serialization.setting_forms import Listed
 from app.platform.setting_groups.urls import HttpUrl
 
 _PAIRS = re.compile(r"[^\s=,]+=[^,\r\n]*(,\s*[^\s=,]+=[^,\r\n]*)*")
