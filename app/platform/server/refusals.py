@@ -38,9 +38,9 @@ def refusal(status: HTTPStatus, url: bytes, form: RefusalForm) -> bytes:
     problem = {"type": f"urn:runtally:problem:{code}", "title": status.phrase, "status": status.value}
     problem |= {"detail": detail, "code": code}
     path = unquote(url.partition(b"?")[0].decode("latin-1"))
-    kind, sent, content, more = "application/problem+json", status.value, problem, []
-    if (formed := form(path, problem)) is not None:
-        kind, (sent, content, more) = "application/json", formed
+    formed = form(path, problem)
+    kind = "application/problem+json" if formed is None else "application/json"
+    sent, content, more = formed or (status.value, problem, [])
     body = json.dumps(content).encode()
     lines = [
         f"HTTP/1.1 {sent} {HTTPStatus(sent).phrase}",
