@@ -275,7 +275,7 @@ async def _open_accounts(infra: Infrastructure) -> Accounts:
 
 async def _open_tokens(infra: Infrastructure, stack: AsyncExitStack, accounts: Accounts) -> Tokens:
     settings = infra.settings
-    keys = await stack.enter_async_context(IssuerKeys(settings.network))
+    keys = await stack.enter_async_context(IssuerKeys(settings.network, now=infra.clock.now))
     return Tokens(KeyHolders(accounts), keys, settings.jwt_issuers)
 
 
@@ -354,7 +354,7 @@ def _open_readers(infra: Infrastructure, opened: OpenedRuns) -> RunReaders:
 
 
 def _open_credentials(infra: Infrastructure, accounts: Accounts) -> CredentialMonitor:
-    credentials = CredentialMonitor(accounts.find_valid_credentials)
+    credentials = CredentialMonitor(accounts.find_valid_credentials, now=infra.clock.now)
     infra.tasks.start_soon(credentials.watch)
     return credentials
 

@@ -5,7 +5,7 @@ wants that; what the model says stays in it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -18,6 +18,7 @@ from app.conversations.records import Conversation, Transcript, TranscriptEntry,
 from app.conversations.repository import load_entries, sessions_of, transcript_state
 from app.errors import Unavailable
 from app.ids import AccountId
+from app.platform.background import first_of
 from app.platform.db import Database, DatabaseUnavailable
 from app.platform.objects.documents import ContentsMissing, extracted
 from app.platform.objects.service import INSIDE, Objects
@@ -26,8 +27,6 @@ log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
 
-SAVE_TRIES: Final = 30
-"""How often lines are tried to be stored that the database does not keep from being stored."""
 _LINES_PER_STATEMENT: Final = 128
 """The event loop stands still while the values of a statement are encoded."""
 
@@ -40,6 +39,8 @@ class TranscriptStore:
     objects: Objects = INSIDE
     retry_s: float = 1.0
     """The time between two tries."""
+    save_s: float = 30.0
+    """How long lines wait that the database does not keep from being stored, or in a process that stops."""
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> TranscriptState:
         """Append lines after what is stored outside was written; returns what was added.
@@ -63,21 +64,41 @@ class TranscriptStore:
         return added
 
     async def persist(self, store: Callable[[], Awaitable[object]], closing: asyncio.Event) -> bool:
-        """Store something as soon as the database is there, without which a run cannot end either.
+        """Store something as soon as the database is there; returns whether it was `in_time`."""
+        refused = asyncio.Event()
 
-        False if the process stops (`closing`) or something else is away, and `SAVE_TRIES` have failed.
+        async def repeat() -> None:
+            while True:
+                try:
+                    await store()
+                except Unavailable as error:
+                    if not isinstance(error, DatabaseUnavailable):
+                        refused.set()
+                    log.warning("transcript.save_failed", reason=error.detail)
+                    await asyncio.sleep(self.retry_s)
+                else:
+                    return
+
+        return await self.in_time(repeat(), closing=closing, refused=refused)
+
+    async def in_time(
+        self,
+        saving: Coroutine[Any, Any, None] | asyncio.Task[None],
+        *,
+        closing: asyncio.Event,
+        refused: asyncio.Event,
+    ) -> bool:
+        """Wait for the database, without which a run cannot end either; False if that is in vain.
+
+        For `save_s` only once the process stops (`closing`), or something else was away (`refused`).
         """
-        tries = SAVE_TRIES
-        while tries:
-            try:
-                await store()
-            except Unavailable as error:
-                log.warning("transcript.save_failed", reason=error.detail)
-                tries -= closing.is_set() or not isinstance(error, DatabaseUnavailable)
-                await asyncio.sleep(self.retry_s)
-            else:
-                return True
-        return False
+
+        async def give_up() -> None:
+            await first_of(closing.wait(), refused.wait())
+            await asyncio.sleep(self.save_s)
+
+        first = await first_of(saving, give_up())
+        return first is not None and first.index == 0
 
     async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
         """Every line together with the run that wrote it, without what is cut from answers.

@@ -22,13 +22,12 @@ from app.conversations.neutral_transcript import (
 )
 from app.conversations.records import Conversation, TranscriptEntry
 from app.conversations.sdk_transcript import has_question_of, messages_of
-from app.conversations.transcript_store import SAVE_TRIES, TranscriptStore
+from app.conversations.transcript_store import TranscriptStore
 from app.errors import Unavailable
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.messages_api.message import MessageFold
 from app.executors.messages_api.request import BEGINNING, posted_messages, text_block
 from app.executors.port import ExecutionFailed, RunPlan
-from app.platform.background import first_of
 from app.platform.concurrency.time_slice import TimeSlice
 from app.platform.db import AttemptOver, DatabaseUnavailable, StatementFailed
 from app.requests.messages import Message
@@ -51,8 +50,8 @@ class RunTranscript:
         """Of all tool calls in it."""
         self._unsaved: list[TranscriptEntry] = []
         self._saving: asyncio.Task[None] | None = None
-        self._is_refused = False
-        """Whether something else than the database keeps lines from being stored."""
+        self._refused = asyncio.Event()
+        """Set when something else than the database has kept lines from being stored."""
         self._fenced = False
 
     async def load(self, messages: Sequence[Message]) -> None:
@@ -175,16 +174,11 @@ class RunTranscript:
         self._append(too_long_line())
 
     async def close(self, closing: asyncio.Event) -> None:
-        """Wait until everything is stored; not for ever once the process stops (`closing`).
-
-        Nor for anything but the database, without which the run cannot end either.
-        """
-        tries = SAVE_TRIES
-        while tries and self._saving is not None:
-            await first_of(self._saving, timeout_s=self._store.retry_s)
-            tries -= closing.is_set() or self._is_refused
-        if self._saving is not None:
-            self._saving.cancel()
+        """Wait until everything is stored, if that is in time; `closing`: the process stops."""
+        if (saving := self._saving) is None:
+            return
+        if not await self._store.in_time(saving, closing=closing, refused=self._refused):
+            saving.cancel()
             log.error("transcript.lines_lost", run_id=self._run_id, lines=len(self._unsaved))
 
     def _add(self, line: dict[str, Any]) -> None:
@@ -214,7 +208,8 @@ class RunTranscript:
                     self._unsaved.clear()
                     return
                 except Unavailable as error:
-                    self._is_refused = not isinstance(error, DatabaseUnavailable)
+                    if not isinstance(error, DatabaseUnavailable):
+                        self._refused.set()
                     log.warning("transcript.save_failed", reason=error.detail)
                     await asyncio.sleep(self._store.retry_s)
                     continue

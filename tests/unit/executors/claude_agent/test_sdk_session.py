@@ -12,7 +12,7 @@ from claude_agent_sdk import ClaudeAgentOptions
 from structlog.testing import capture_logs
 
 from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
-from app.conversations.transcript_store import SAVE_TRIES, TranscriptStore
+from app.conversations.transcript_store import TranscriptStore
 from app.errors import Unavailable
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.claude_agent import sdk_session
@@ -27,10 +27,10 @@ from tests.unit.executors.claude_agent.an_executor import NO_DATABASE
 
 
 class Store(TranscriptStore):
-    """Keeps lines in memory; away as often as it is told."""
+    """Keeps lines in memory; away as often as it is told, for ever if that is negative."""
 
     def __init__(self, *entries: TranscriptEntry, away: int = 0) -> None:
-        super().__init__(NO_DATABASE, retry_s=0)
+        super().__init__(NO_DATABASE, retry_s=0, save_s=0)
         self.kept = list(entries)
         self.away = away
         self.error: Unavailable = DatabaseUnavailable()
@@ -139,7 +139,7 @@ async def test_a_history_that_contradicts_the_conversation_ends_the_run() -> Non
 async def test_what_the_sdk_could_not_store_is_stored_from_the_file(tmp_path: Path, case: str) -> None:
     """It waits for the database for as long as it is away, unless the server stops."""
     plan = a_plan()
-    turn, store = await a_turn(plan, user_messages("hello"), away=2 * SAVE_TRIES)
+    turn, store = await a_turn(plan, user_messages("hello"), away=99 if case == "database" else -1)
     session, directory = sdk_session.SdkSession(store, turn), RunDirectory(tmp_path)
     if case == "objects":
         store.error = ContentsUnavailable()
@@ -164,7 +164,7 @@ async def test_what_the_sdk_could_not_store_is_stored_from_the_file(tmp_path: Pa
 @pytest.mark.parametrize("case", ["database", "objects", "stopping"])
 async def test_a_run_of_the_messages_api_waits_for_the_same(case: str) -> None:
     plan = a_plan()
-    store = Store(away=2 * SAVE_TRIES)
+    store = Store(away=99 if case == "database" else -1)
     closing = asyncio.Event()
     if case == "objects":
         store.error = ContentsUnavailable()
