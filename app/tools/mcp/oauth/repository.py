@@ -33,9 +33,7 @@ async def set_login(tx: Transaction, key: LoginKey, sealed: bytes) -> None:
 async def claim_refresh(tx: Transaction, key: LoginKey, *, version: int, claim: timedelta) -> bool:
     """Be the only process that uses the refresh token of this version; False if another one is, or was."""
     now = func.clock_timestamp()
-    until = mcp_logins.c.refreshing_until
-    # The later times were stored before the database's clock went back.
-    is_free = or_(until.is_(None), until < now, until > now + 10 * claim)
+    is_free = or_(mcp_logins.c.refreshing_until.is_(None), mcp_logins.c.refreshing_until < now)
     query = (
         update(mcp_logins)
         .where(_is_version(key, version), is_free)
