@@ -317,7 +317,8 @@ async def test_only_the_page_of_the_origin_reaches_the_frame(shop: Shop) -> None
         document.title += '.';
       }, 20);</script>" sandbox="allow-scripts"></iframe>"""
     start = shop.program(
-        "Runtally.embed({graph: 'messages:assistant', open: true, token: ask, title: 'Ours', scheme: 'dark'});"
+        "Runtally.embed({graph: 'messages:assistant', open: true, token: ask,"
+        " title: 'Ours', scheme: 'dark'});"
     )
     async with shop.visit(start + attack, complaints=["frame"]) as (page, _):
         frame = page.frame_locator("iframe[title=Ours]")

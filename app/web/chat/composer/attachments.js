@@ -1,6 +1,7 @@
 // Files that are sent with the next message.
 
 /** @import { Attached } from "../conversation.js" */
+/** @import { DraftFile } from "./drafts.js" */
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../html.js";
 import { t } from "../../languages.js";
@@ -16,7 +17,7 @@ const NONE = [];
 
 /**
  * `part` is null until the file has been read, of which `read` is the share.
- * @typedef {{id: number, file: Pick<File, "name" | "size" | "type">, part: Attached["part"] | null, read: number, problem: string}} AttachedFile
+ * @typedef {DraftFile & {id: number, read: number, problem: string}} AttachedFile
  */
 
 /** @typedef {ReturnType<typeof useAttachments>} Attachments */

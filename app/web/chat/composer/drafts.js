@@ -1,7 +1,7 @@
 // What is not sent yet: the text of each conversation, and the files that were attached last. Kept in the tab until it is
 // sent, or the person signs out.
 
-/** @import { AttachedFile } from "./attachments.js" */
+/** @import { Attached } from "../conversation.js" */
 
 import { useLayoutEffect, useState } from "../../html.js";
 
@@ -12,6 +12,7 @@ const MAX_FILES_LENGTH = 4_000_000;
 const BASE64 = 4 / 3;
 
 /** @typedef {ReturnType<typeof useDraft>} Draft */
+/** @typedef {{file: Pick<File, "name" | "size" | "type">, part: Attached["part"] | null}} DraftFile */
 
 /**
  * The text of the conversation with this key, kept under this name; null keeps none.
@@ -33,7 +34,7 @@ export function useDraft(conversation, name) {
 /**
  * The files that are kept under this name.
  * @param {string | null} name
- * @returns {Pick<AttachedFile, "file" | "part">[]}
+ * @returns {DraftFile[]}
  */
 export function keptFiles(name) {
   const kept = JSON.parse(sessionStorage.getItem(FILES) ?? "{}");
@@ -43,7 +44,7 @@ export function keptFiles(name) {
 /**
  * Keep these files in place of those that were kept before; false if they are too large for that.
  * @param {string} name
- * @param {AttachedFile[]} files
+ * @param {DraftFile[]} files
  */
 export function keepFiles(name, files) {
   if (files.length > 0 || keptFiles(name).length > 0) sessionStorage.removeItem(FILES);
