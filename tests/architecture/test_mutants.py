@@ -1,5 +1,6 @@
 """The planted faults of `python -m tests.mutants` are in step with the code."""
 
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -37,3 +38,16 @@ def test_no_fault_uses_a_name_that_nothing_defines(tmp_path: Path) -> None:
 
 def test_every_fault_has_a_name_of_its_own() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+
+
+def test_no_fault_is_in_a_function_that_a_later_migration_replaces() -> None:
+    assert [mutant.name for mutant in MUTANTS if is_replaced(mutant)] == []
+
+
+def is_replaced(mutant: Mutant) -> bool:
+    path = ROOT / mutant.file
+    before = path.read_text("utf-8").partition(mutant.old)[0]
+    named = re.findall(r"\bFUNCTION (\w+)", before)
+    replacing = re.compile(rf"\bOR REPLACE FUNCTION {named[-1]}\b") if named else None
+    later = (each for each in path.parent.glob("*.py") if each.name > path.name)
+    return replacing is not None and any(replacing.search(each.read_text("utf-8")) for each in later)
