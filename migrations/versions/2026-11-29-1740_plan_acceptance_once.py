@@ -32,6 +32,8 @@ BEGIN
 END
 $$
 """
+# The key, if it may start a run whose request has so many bytes, and no budget has to be asked. It is not
+# revoked, nor its account suspended, before the transaction ends.
 _USABLE_KEY = """
 CREATE OR REPLACE FUNCTION usable_key(
     account uuid, key uuid, size bigint, max_stored bigint
@@ -51,8 +53,10 @@ BEGIN
 END
 $$
 """
-# As before, but whether a grant is due is asked by itself: where the account has no credit, the condition was
-# planned for each run, because less of it was left to execute.
+# What was reserved for a run; null: its account has no limit. Nothing of the whole statement is stored
+# (RT002) if there is no run, no credit, a budget, or a grant that has expired and is still counted. Each
+# query sees what was committed before it: the later ones, after a wait for the account's row. Whether a grant
+# is due is asked by itself: where the account has no credit, one condition of all was planned for each run.
 _RESERVE_AT_ONCE = """
 CREATE OR REPLACE FUNCTION reserve_at_once(
     account uuid, run text, requested bigint, at timestamptz
