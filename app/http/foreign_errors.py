@@ -41,14 +41,12 @@ class ErrorForms:
 
     def __init__(self, *forms: ErrorForm) -> None:
         """The first that has a path is that of it."""
-        self._forms = forms
+        self._forms = [(tuple(f"{path}/" for path in form.paths), form) for form in forms]
 
     def of(self, path: str) -> ErrorForm | None:
         """None for our own wires."""
         asked = f"{path}/"
-        return next(
-            (form for form in self._forms if asked.startswith(tuple(f"{of}/" for of in form.paths))), None
-        )
+        return next((form for begins, form in self._forms if asked.startswith(begins)), None)
 
     def refusal(self, path: str, problem: dict[str, Any]) -> ForeignError | None:
         """The error for a request that the server refuses before the app has it."""

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,7 +42,7 @@ def main(how: str) -> None:
         if "id" in request:
             _answer(request, how)
     while how in STAYS:
-        time.sleep(60)
+        signal.pause()
 
 
 def _answer(request: dict[str, Any], how: str) -> None:

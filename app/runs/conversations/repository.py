@@ -55,12 +55,6 @@ async def lock_unused(
     return [(AccountId(row.account_id), row.state_key) for row in await tx.execute(statement)]
 
 
-async def has_run(reader: Reader, conversation: Conversation, run_id: RunId) -> bool:
-    statement = sa.select(sa.exists().where(*_of(conversation), runs.c.run_id == run_id))
-    found: bool = (await reader.execute(statement)).scalar_one()
-    return found
-
-
 async def runs_on_branches(reader: Reader, conversation: Conversation) -> list[BranchRun]:
     statement = sa.select(*_BRANCH_COLUMNS).where(*_of(conversation)).order_by(runs.c.turn)
     return [_branch_run(row) for row in await reader.execute(statement)]

@@ -37,7 +37,7 @@ from app.runs.conversations.known_messages import known_messages
 from app.runs.conversations.listing import list_chosen
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
 from app.runs.conversations.records import ConversationFilter, TakenTurn, new_turn
-from app.runs.conversations.repository import has_run, lock_unused, newest_chats
+from app.runs.conversations.repository import lock_unused, newest_chats
 from app.runs.conversations.view import ConversationView, read_view, read_view_before, require_reading
 from app.runs.deletion.repository import delete_contents, lock_conversation_runs
 from app.runs.records import RunRecord
@@ -257,11 +257,6 @@ class ConversationService:
             await required(repository.find_conversation(reader, account_id, state_key))
             state = await find_current_state(reader, account_id, state_key)
             return None if state is None else RunKey(account_id, state.run_id)
-
-    async def has_run(self, run: RunKey, state_key: str) -> bool:
-        async with self.database.snapshot() as reader:
-            conversation = await repository.find_conversation(reader, run.account_id, state_key)
-            return conversation is not None and await has_run(reader, conversation, run.run_id)
 
     async def find_messages(
         self, caller: Principal, state_key: str, message_ids: Sequence[str], *, first_unanswered: int
