@@ -14,9 +14,9 @@ WEB_FILES := "app/web/**/*.{js,css,d.ts}" "tests/web/**/*.ts" "tests/clients/*.m
 	"tests/frontends/*.mjs" "tests/frontends/pages/*.jsx" \
 	"clients/typescript/**/*.{ts,json}"
 ARGS ?=
-# In the order of the directories: the long files come first, and all processes end together. Three, because
+# In the order of the directories: the long files come first, and all processes end together. Four, because
 # many tests wait, and each spends 8 s of CPU before its first test. The report has the durations that tests/flaky reads.
-PYTEST_ARGS ?= -n 3 --dist loadfile --no-loadscope-reorder --junitxml=.pytest_cache/$@.xml
+PYTEST_ARGS ?= -n 4 --dist loadfile --no-loadscope-reorder --junitxml=.pytest_cache/$@.xml
 
 # Where it is set, each process of the tests compiles all packages anew: 3 s for one that runs tests.
 unexport PYTHONDONTWRITEBYTECODE

@@ -39,11 +39,11 @@ from app.auth.keys import mint_key
 from app.billing.chain.verification import verify
 from app.billing.receipts.conflicts import CONFLICT
 from app.platform.db import Database
+from app.platform.embedded.ports import free_port
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from app.simulator.server import RecordedMessage, Simulator
 from benchmarks.door import Door
 from benchmarks.fleet_chaos import print_rounds
-from benchmarks.servers import free_port
 from tests.e2e.stories import arguments_of
 
 RUNS_A_ROUND = 4

@@ -19,9 +19,9 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 
 from app.executors.claude_agent.process.cli import bundled_cli
+from app.platform.embedded.ports import free_port
 from app.platform.embedded.postgres import EmbeddedPostgres
 from benchmarks.peers import running
-from benchmarks.servers import free_port
 
 _SECRET = "only-for-a-benchmark-on-loopback-0123456789"  # noqa: S105 - for a server that lives for a minute
 _LASTS_S = 3600

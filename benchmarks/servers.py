@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -13,6 +12,7 @@ import httpx
 import psutil
 
 from app.auth.keys import mint_key
+from app.platform.embedded.ports import free_port
 
 READY_S = 120.0
 """How long a server may take to start on a machine that has other things to do."""
@@ -110,14 +110,6 @@ async def receipts(http: httpx.AsyncClient) -> dict[str, tuple[int, int]]:
         if page["nextCursor"] is None:
             return found
         parameters["cursor"] = page["nextCursor"]
-
-
-def free_port() -> int:
-    """A port that is not in use."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def until_ready(http: httpx.AsyncClient) -> None:

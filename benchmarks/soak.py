@@ -29,6 +29,7 @@ import asyncpg
 
 from app.auth.keys import mint_key
 from app.platform.db import Database
+from app.platform.embedded.ports import free_port
 from app.platform.embedded.postgres import EmbeddedPostgres
 from app.simulator.server import Simulator
 from app.streams.memory import DELETED_RUNS_REMEMBERED
@@ -36,7 +37,7 @@ from benchmarks.books import differences
 from benchmarks.markdown import table
 from benchmarks.observed_server import ObservedServer, observed_server
 from benchmarks.processes import MIB, ProcessTree
-from benchmarks.servers import UNLIMITED, client, free_port, server_environment, until_ready
+from benchmarks.servers import UNLIMITED, client, server_environment, until_ready
 from benchmarks.soak_stories import Clients, model
 
 IDLE = 4

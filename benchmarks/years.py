@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from app.auth.records import KeyRecord
@@ -155,7 +155,7 @@ async def verify_account(filled: Filled) -> None:
         raise AssertionError(verifier.findings[:5])
 
 
-async def _nothing_unused(_kept: Retention, _most: int) -> int:
+async def _nothing_unused(_kept: Retention, _until: datetime, _most: int) -> int:
     return 0
 
 

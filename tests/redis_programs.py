@@ -12,8 +12,8 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from app.platform.embedded.ports import free_port
 from tests.patience import PATIENCE_S
-from tests.ports import free_port
 from tests.programs import require
 
 SLOTS = 16384

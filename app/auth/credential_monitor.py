@@ -5,7 +5,7 @@ import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 
 import anyio
 import structlog
@@ -14,6 +14,7 @@ from app.auth.records import Credential
 from app.errors import Unauthenticated
 from app.ids import ApiKeyId
 from app.platform.background import forever
+from app.platform.clock.clock import host_time
 from app.requests.principal import Principal
 
 log = structlog.get_logger(__name__)
@@ -37,10 +38,15 @@ class CredentialMonitor:
         find_valid: Callable[[set[Credential]], Awaitable[set[Credential]]],
         *,
         interval_s: float = CHECK_INTERVAL_S,
+        now: Callable[[], datetime] = host_time,
     ) -> None:
-        """`find_valid` returns the valid subset of credentials; it may raise `Unavailable`."""
+        """`find_valid` returns the valid subset of credentials; it may raise `Unavailable`.
+
+        `now` is the time by which tokens expire.
+        """
         self._find_valid = find_valid
         self._interval_s = interval_s
+        self._now = now
         self._open: defaultdict[Credential, set[anyio.CancelScope]] = defaultdict(set)
         self._any_open = asyncio.Event()
 
@@ -52,7 +58,7 @@ class CredentialMonitor:
         """
         credential = Credential(principal.api_key_id, principal.session_hash)
         expires_at = None if principal.end_user is None else principal.terms.expires_at
-        left_s = math.inf if expires_at is None else (expires_at - datetime.now(UTC)).total_seconds()
+        left_s = math.inf if expires_at is None else (expires_at - self._now()).total_seconds()
         with anyio.CancelScope(deadline=anyio.current_time() + left_s) as scope:
             self._open[credential].add(scope)
             self._any_open.set()

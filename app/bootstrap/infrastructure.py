@@ -120,7 +120,7 @@ async def open_infrastructure(
     clock, lease = await open_clock(database), open_lease(settings)
     ledger, objects = CreditLedger(database, clock), open_objects(settings, database, metrics.objects)
     sessions, reports = TranscriptStore(database, objects), BillingReports(database)
-    workspaces = Workspaces(database, settings.allowed_host_roots, objects)
+    workspaces = Workspaces(database, settings.allowed_host_roots, objects, clock=clock)
     schemas, offload = await stack.enter_async_context(open_schema_checker(settings)), Offload()
     accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
     agent = None

@@ -185,6 +185,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         message_limits=message_limits(settings),
         lease=infra.lease,
         telemetry=infra.telemetry,
+        clock=infra.clock,
         conditions=Conditions(infra.schemas.checker.pool),
         max_evidence_bytes=settings.max_run_output_mb * 2**20 if settings.evidence else 0,
     )

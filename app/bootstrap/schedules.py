@@ -69,6 +69,7 @@ async def open_schedules(
         require_active_key=accounts.require_active_key,
         on_created=batch_worker.wake,
         by_default=default_retention(infra.settings),
+        clock=infra.clock,
     )
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)

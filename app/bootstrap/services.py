@@ -275,7 +275,7 @@ async def _open_accounts(infra: Infrastructure) -> Accounts:
 
 async def _open_tokens(infra: Infrastructure, stack: AsyncExitStack, accounts: Accounts) -> Tokens:
     settings = infra.settings
-    keys = await stack.enter_async_context(IssuerKeys(settings.network))
+    keys = await stack.enter_async_context(IssuerKeys(settings.network, now=infra.clock.now))
     return Tokens(KeyHolders(accounts), keys, settings.jwt_issuers)
 
 
@@ -319,6 +319,7 @@ def _open_managed(infra: Infrastructure, opened: OpenedRuns) -> ManagedSessions:
         billing=infra.billing,
         graphs=infra.planner.graphs,
         turns=turns,
+        clock=infra.clock,
     )
 
 
@@ -353,7 +354,7 @@ def _open_readers(infra: Infrastructure, opened: OpenedRuns) -> RunReaders:
 
 
 def _open_credentials(infra: Infrastructure, accounts: Accounts) -> CredentialMonitor:
-    credentials = CredentialMonitor(accounts.find_valid_credentials)
+    credentials = CredentialMonitor(accounts.find_valid_credentials, now=infra.clock.now)
     infra.tasks.start_soon(credentials.watch)
     return credentials
 
@@ -375,6 +376,7 @@ def _open_contents(infra: Infrastructure, opened: OpenedRuns) -> RunDeletion:
         storage=infra.storage,
         delete_unused=opened.conversations.delete_unused,
         by_default=default_retention(infra.settings),
+        clock=infra.clock,
     )
     infra.tasks.start_soon(contents.sweep)
     return contents

@@ -4,20 +4,19 @@ Modules are imported inside the commands: importing everything takes 1.5 seconds
 """
 
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from app import __version__
-from app.billing.credit.payment_mode import PaymentMode
 from app.bootstrap.roles import Role
 from app.cli.commands.accounts import accounts
 from app.cli.commands.approvals import approvals
 from app.cli.commands.batches import batches
 from app.cli.commands.bills import ledger, statements
 from app.cli.commands.connect import connect
+from app.cli.commands.credits import credit, reprice
 from app.cli.commands.exports import exports
 from app.cli.commands.graphs import graphs
 from app.cli.commands.keys import keys
@@ -37,7 +36,6 @@ app = Commands(
 )
 app.add_typer(accounts, name="accounts")
 app.add_typer(keys, name="keys")
-credit = Commands(help="Credit of accounts: show, grant, adjust, terms.", no_args_is_help=True)
 app.add_typer(credit, name="credits")
 chain = Commands(help="Hash chains of receipts and ledger: keys, roots, exports.", no_args_is_help=True)
 app.add_typer(chain, name="chain")
@@ -47,9 +45,6 @@ app.add_typer(mcp, name="mcp")
 app.add_typer(batches, name="batches")
 app.add_typer(approvals, name="approvals")
 console = Terminal(highlight=False)
-
-Usd = Annotated[str, typer.Option(help="Dollars, for example 5.00.")]
-Note = Annotated[str | None, typer.Option(help="The reason; stored with the entry.")]
 
 
 def _show_version(is_requested: bool) -> None:  # noqa: FBT001 - typer calls it so
@@ -99,7 +94,7 @@ def init(directory: Annotated[Path, typer.Argument(help="Created if missing.")] 
     lay_out(console, directory)
 
 
-for _command in (serve, api, worker, sql_role, connect, ledger, statements):
+for _command in (serve, api, worker, sql_role, connect, ledger, statements, reprice):
     app.command()(_command)
 
 
@@ -131,69 +126,6 @@ async def doctor(
     show_report(report, console, as_json=as_json)
     if not report.ok:
         raise typer.Exit(EXIT_FAILED)
-
-
-@credit.command("show")
-async def credits_show(account: str, *, as_json: AsJson = False) -> None:
-    """Print the credit of an account in dollars."""
-    from app.cli.credits import show_credit
-
-    await show_credit(Settings.load(), console, account, as_json=as_json)
-
-
-@credit.command("grant")
-async def credits_grant(account: str, usd: Usd, note: Note = None, *, as_json: AsJson = False) -> None:
-    """Add credit to an account."""
-    from app.cli.credits import change_credit
-
-    await change_credit(
-        Settings.load(), console, account, kind="grant", dollars=usd, note=note, as_json=as_json
-    )
-
-
-@credit.command("adjust")
-async def credits_adjust(
-    account: str,
-    usd: Usd,
-    note: Annotated[str, typer.Option(help="The reason; stored with the entry.")],
-    *,
-    as_json: AsJson = False,
-) -> None:
-    """Correct the credit of an account by a positive or negative amount."""
-    from app.cli.credits import change_credit
-
-    await change_credit(
-        Settings.load(), console, account, kind="adjust", dollars=usd, note=note, as_json=as_json
-    )
-
-
-@credit.command("terms")
-async def credits_terms(
-    account: str,
-    mode: Annotated[PaymentMode, typer.Option(help="prepaid stops at zero.")],
-    *,
-    as_json: AsJson = False,
-) -> None:
-    """Change how an account pays."""
-    from app.cli.credits import change_mode
-
-    await change_mode(Settings.load(), console, account, mode=mode, as_json=as_json)
-
-
-@app.command("reprice")
-async def reprice(
-    used_since: Annotated[
-        datetime | None,
-        typer.Option(help="Instead: correct all messages since this moment (UTC) whose price has changed."),
-    ] = None,
-    *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what --used-since would do.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Charge messages that had no price when they were recorded and have one now."""
-    from app.cli.credits import reprice_receipts
-
-    await reprice_receipts(Settings.load(), console, used_since=used_since, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()

@@ -9,16 +9,14 @@ from decimal import Decimal
 
 from rich.console import Console
 
-from app.auth.accounts import Accounts
 from app.billing.reconciliation import records
 from app.billing.reconciliation.comparing.price_audit import merged
 from app.bootstrap.prices import price_list
 from app.bootstrap.reconciliation import open_reconciliation
-from app.bootstrap.storage import attach_database
+from app.cli.commands.database import stored
 from app.cli.terminal import print_rows, working
 from app.errors import Invalid
 from app.ids import AccountId
-from app.platform.audit.service import command_actor
 from app.platform.settings import Settings
 
 NO_PROFILE = "none"
@@ -51,14 +49,14 @@ class Reconciled:
 async def reconcile(settings: Settings, console: Console, span: "Span", *, as_json: bool) -> bool:
     """Compare and print; returns whether everything is explained."""
     async with (
-        attach_database(settings) as database,
+        stored(settings) as (database, accounts, _),
         open_reconciliation(settings, database, price_list(settings)) as reconciliation,
     ):
         window = span.window(end=reconciliation.latest_end())
         with working("Comparing receipts with reports…"):
             results = [result async for result in reconciliation.compare(window)]
         concerned = {each.account_id for result in results for each in result.differences}
-        names = await Accounts(database).find_names({each for each in concerned if each is not None})
+        names = await accounts.find_names({each for each in concerned if each is not None})
     found = _joined(window, results, names)
     if as_json:
         console.print_json(json.dumps(_json(found)))
@@ -69,8 +67,8 @@ async def reconcile(settings: Settings, console: Console, span: "Span", *, as_js
 
 async def set_profile(settings: Settings, console: Console, account: str, profile: str) -> None:
     chosen = None if profile == NO_PROFILE else profile
-    async with attach_database(settings) as database:
-        await Accounts(database).set_provider_profile(account, chosen, by=command_actor())
+    async with stored(settings) as (_, accounts, by):
+        await accounts.set_provider_profile(account, chosen, by=by)
     console.print(f"The provider reports calls of {account} under {chosen or 'no profile'}.")
 
 

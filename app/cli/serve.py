@@ -20,7 +20,7 @@ from app.cli.addresses import BACKLOG, listen, listen_for_scrapes, url_of
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.port import GraphExecutor
 from app.http.api.metrics.port import PATH, metrics_app
-from app.http.app import create_app
+from app.http.app import ERROR_FORMS, create_app
 from app.http.streaming.closing import OpenStreams
 from app.platform.background import first_of
 from app.platform.metrics.exposition import Neighbours
@@ -69,7 +69,7 @@ class _Server(uvicorn.Server):
             timeout_graceful_shutdown=_HANG_UP_S,
         )
         self._proxies = ProxyHeadersMiddleware(cast("ASGI3Application", app), config.forwarded_allow_ips)
-        table = ConnectionTable(_limits(services.settings, is_proxy=self._is_proxy))
+        table = ConnectionTable(_limits(services.settings, is_proxy=self._is_proxy), ERROR_FORMS.refusal)
         services.metrics.add_gauge("connections", "Open connections of clients.", lambda: len(table))
         # uvicorn accepts any factory of a protocol, but its type is that of a class.
         config.http = cast("type[asyncio.Protocol]", table.protocol)

@@ -5,19 +5,25 @@ wants that; what the model says stays in it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from uuid import UUID
+
+import structlog
 
 from app.conversations.cuts.answer_cuts import without_cut
 from app.conversations.lines.repository import append_entries, lock_transcript
 from app.conversations.records import Conversation, Transcript, TranscriptEntry, TranscriptState
 from app.conversations.repository import load_entries, sessions_of, transcript_state
+from app.errors import Unavailable
 from app.ids import AccountId
-from app.platform.db import Database
+from app.platform.background import first_of
+from app.platform.db import Database, DatabaseUnavailable
 from app.platform.objects.documents import ContentsMissing, extracted
 from app.platform.objects.service import INSIDE, Objects
+
+log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
 
@@ -31,6 +37,10 @@ class TranscriptStore:
 
     database: Database
     objects: Objects = INSIDE
+    retry_s: float = 1.0
+    """The time between two tries."""
+    save_s: float = 30.0
+    """How long lines wait that the database does not keep from being stored, or in a process that stops."""
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> TranscriptState:
         """Append lines after what is stored outside was written; returns what was added.
@@ -52,6 +62,43 @@ class TranscriptStore:
                 some = entries[start : start + _LINES_PER_STATEMENT]
                 added = added.plus(await append_entries(tx, transcript, some))
         return added
+
+    async def persist(self, store: Callable[[], Awaitable[object]], closing: asyncio.Event) -> bool:
+        """Store something as soon as the database is there; returns whether it was `in_time`."""
+        refused = asyncio.Event()
+
+        async def repeat() -> None:
+            while True:
+                try:
+                    await store()
+                except Unavailable as error:
+                    if not isinstance(error, DatabaseUnavailable):
+                        refused.set()
+                    log.warning("transcript.save_failed", reason=error.detail)
+                    await asyncio.sleep(self.retry_s)
+                else:
+                    return
+
+        return await self.in_time(repeat(), closing=closing, refused=refused)
+
+    async def in_time(
+        self,
+        saving: Coroutine[Any, Any, None] | asyncio.Task[None],
+        *,
+        closing: asyncio.Event,
+        refused: asyncio.Event,
+    ) -> bool:
+        """Wait for the database, without which a run cannot end either; False if that is in vain.
+
+        For `save_s` only once the process stops (`closing`), or something else was away (`refused`).
+        """
+
+        async def give_up() -> None:
+            await first_of(closing.wait(), refused.wait())
+            await asyncio.sleep(self.save_s)
+
+        first = await first_of(saving, give_up())
+        return first is not None and first.index == 0
 
     async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
         """Every line together with the run that wrote it, without what is cut from answers.

@@ -23,6 +23,7 @@ from app.http.anthropic.login.errors import OAuthErrors
 from app.http.api.batches.schemas import line_schemas
 from app.http.api.health.routes import MAX_AGE_S, unavailable_parts
 from app.http.api.pages.routes import files
+from app.http.foreign_errors import ErrorForms, ForeignErrors
 from app.http.managed_agents.errors import ManagedAgentsErrors
 from app.http.mcp.errors import McpErrors
 from app.http.native.openapi import event_schemas
@@ -62,6 +63,11 @@ TAGS: Final = {
     "browsers": "Sessions of the pages.",
 }
 """Descriptions of the tags in the OpenAPI document, in the order in which it shows them."""
+
+ERROR_FORMS: Final = ErrorForms(
+    # Signing in has another form than the other paths of its wire.
+    *(OpenAiErrors(), OAuthErrors(), MessagesErrors(), ManagedAgentsErrors(), McpErrors())
+)
 
 _BURST_S: Final = 4
 """Bucket size of write requests, in seconds of the rate."""
@@ -133,11 +139,7 @@ def create_app(
     app.add_middleware(middleware.UnexpectedErrors)
     if origins := services.settings.cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, **_CORS)
-    app.add_middleware(OpenAiErrors)
-    app.add_middleware(MessagesErrors)
-    app.add_middleware(OAuthErrors)
-    app.add_middleware(ManagedAgentsErrors)
-    app.add_middleware(McpErrors)
+    app.add_middleware(ForeignErrors, forms=ERROR_FORMS)
     # Around those that read the bodies of errors.
     app.add_middleware(middleware.HeadRequests)
     app.add_middleware(middleware.UnreadBodies)

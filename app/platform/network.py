@@ -123,13 +123,6 @@ def check_proxy(value: SecretStr) -> SecretStr:
     return value
 
 
-def split_hosts(value: object) -> object:
-    """The entries of a comma-separated list."""
-    if isinstance(value, str):
-        return tuple(host.strip() for host in value.split(",") if host.strip())
-    return value
-
-
 def check_no_proxy(value: tuple[str, ...]) -> tuple[str, ...]:
     """Raise `ValueError` unless they are hosts."""
     NoProxy.read(value)

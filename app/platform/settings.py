@@ -1,6 +1,5 @@
 """Settings: every environment variable, typed and frozen."""
 
-import json
 import os
 import re
 from collections.abc import Mapping, MutableMapping
@@ -11,7 +10,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     AliasGenerator,
-    BeforeValidator,
     Field,
     SecretStr,
     ValidationError,
@@ -22,10 +20,11 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
 from app.platform.issuers.persons import OidcSettings
-from app.platform.issuers.tokens import TokenIssuer, check_issuers, read_issuers
+from app.platform.issuers.tokens import TokenIssuer, check_issuers
 from app.platform.secret_files import read_secret_files
 from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
+from app.platform.serialization.setting_forms import Listed, in_json
 from app.platform.setting_groups.database import DatabaseSettings
 from app.platform.setting_groups.network import NetworkSettings
 from app.platform.setting_groups.origins import OriginSettings
@@ -81,7 +80,7 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
     anthropic_admin_base_url: HttpUrl = Field(
         "https://api.anthropic.com", validation_alias="ANTHROPIC_ADMIN_BASE_URL"
     )
-    provider_key_ids: Annotated[tuple[str, ...], NoDecode] = ()
+    provider_key_ids: Listed[str] = ()
     reconcile_settle_minutes: int = Field(30, ge=5, le=10_080)
     claude_auth: Literal["api_key", "local_session"] = "api_key"
     claude_config_dir: Path | None = None
@@ -90,13 +89,20 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
     models_file: Path | None = None
     graphs_dir: Path | None = None
     skills_dir: Path | None = None
-    tools: Annotated[tuple[str, ...], NoDecode] = ()
-    allowed_host_roots: Annotated[tuple[Path, ...], NoDecode] = ()
-    mcp_secrets: Annotated[dict[str, SecretStr], NoDecode] = Field(default_factory=dict)
+    tools: Listed[str] = ()
+    allowed_host_roots: Listed[Path] = ()
+    mcp_secrets: Annotated[
+        dict[str, SecretStr],
+        NoDecode,
+        in_json('must be a JSON object of strings, for example {"TOKEN": "..."}'),
+    ] = Field(default_factory=dict)
     mcp_token_key: Annotated[SecretStr, Field(min_length=32)] | None = None
     bootstrap_key: SecretStr | None = None
     jwt_issuers: Annotated[
-        tuple[TokenIssuer, ...], NoDecode, BeforeValidator(read_issuers), AfterValidator(check_issuers)
+        tuple[TokenIssuer, ...],
+        NoDecode,
+        in_json("must be a JSON list of issuers (docs/SIGN_IN.md)"),
+        AfterValidator(check_issuers),
     ] = ()
     log_format: Literal["auto", "console", "json"] = "auto"
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
@@ -153,23 +159,6 @@ class Settings(NetworkSettings, OriginSettings, DatabaseSettings, OidcSettings, 
     disconnect_grace_s: float = Field(10.0, ge=1, le=3600)
     path_prefix: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._~-]{1,100}){1,10}$")] | None = None
     allow_http_sign_in: bool = False
-
-    @field_validator("tools", "allowed_host_roots", "provider_key_ids", "telemetry_backends", mode="before")
-    @classmethod
-    def _split(cls, value: object) -> object:
-        if isinstance(value, str):
-            return tuple(name.strip() for name in value.split(",") if name.strip())
-        return value
-
-    @field_validator("mcp_secrets", mode="before")
-    @classmethod
-    def _json(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        try:
-            return json.loads(value)
-        except ValueError:
-            raise ValueError('must be a JSON object of strings, for example {"TOKEN": "..."}') from None
 
     @field_validator("objects")
     @classmethod

@@ -12,9 +12,10 @@ _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 def _exact(value: object) -> object:
     plain_text = isinstance(value, str) and _DECIMAL.fullmatch(value)
     whole_number = isinstance(value, int) and not isinstance(value, bool)
-    if not (plain_text or whole_number or isinstance(value, Decimal)):
-        raise ValueError('money is a decimal in quotes, for example "0.10"')
-    return value
+    if plain_text or whole_number or isinstance(value, Decimal):
+        return value
+    in_json = 'must be a decimal in quotes, such as "0.10"'
+    raise ValueError("must be a decimal, such as 0.10" if isinstance(value, str) else in_json)
 
 
 Dollars = Annotated[Decimal, BeforeValidator(_exact), Field(max_digits=20, decimal_places=10)]

@@ -279,15 +279,9 @@ class ChatRuns:
             run = await self.runs.get(RunKey(caller.account_id, latest))
             caller.require_reading(run.api_key_id, run.labels.end_user)
             is_over = message.regenerate and run.finished
-            if run.request_hash in joins and not is_over and await self._is_shown(run):
+            if run.request_hash in joins and not is_over and run.contents_deleted_at is None:
                 return latest, run.request_hash
         return next_id, fingerprint
-
-    async def _is_shown(self, run: RunRecord) -> bool:
-        """Whether a run has its contents, and its conversation is the one that it was started in."""
-        if run.contents_deleted_at is not None or run.state_key is None:
-            return False
-        return await self.conversations.has_run(run.key, run.state_key)
 
 
 def on_disconnect(

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -181,7 +181,7 @@ class RunStarter:
         plan = replace(
             plan,
             attempt=run.attempt,
-            timeout=_remaining(plan, run),
+            timeout=_remaining(plan, run, now=self.supervisor.clock.database_now()),
             queue_wait=queue_wait_of(run),
             trace=self.telemetry.context_of(run.key, run.caller_trace),
             accepted_at=run.created_at,
@@ -230,11 +230,10 @@ def _waited_s(run: RunRecord) -> float:
     return 0.0 if run.started_at is None else (run.started_at - since).total_seconds()
 
 
-def _remaining(plan: RunPlan, run: RunRecord) -> timedelta:
+def _remaining(plan: RunPlan, run: RunRecord, *, now: datetime) -> timedelta:
     """The time that the run has left, from its first attempt, without what it was parked."""
     if run.attempt == FIRST_ATTEMPT:
         return plan.timeout
-    started_at = run.started_at or datetime.now(UTC)
-    # The clocks of two machines: a run never gets more time than it had.
-    used = datetime.now(UTC) - started_at - timedelta(seconds=run.parked_s)
+    used = now - (run.started_at or now) - timedelta(seconds=run.parked_s)
+    # The database's clock may have jumped: a run never gets more time than it had.
     return min(plan.timeout, max(timedelta(), plan.timeout - used))

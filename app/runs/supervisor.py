@@ -17,6 +17,7 @@ from app.executors.port import RunPlan
 from app.graphs.rules.evaluation import CallRules, Conditions
 from app.ids import RunKey
 from app.platform.background import first_of
+from app.platform.clock.clock import Clock
 from app.platform.clock.lease import Lease
 from app.platform.db import Database
 from app.platform.logs.context import call_detached, for_run
@@ -68,6 +69,7 @@ class RunSupervisor:
     message_limits: MessageLimits
     lease: Lease
     telemetry: Telemetry
+    clock: Clock = field(default_factory=Clock)
     conditions: Conditions | None = None
     """Evaluates those of rules; without it, calls that depend on one are denied."""
     max_evidence_bytes: int = 0
@@ -97,7 +99,7 @@ class RunSupervisor:
             client_tool_timeout=timedelta(seconds=plan.spec.client_tool_timeout_s),
             question_timeout=timedelta(seconds=plan.spec.question_timeout_s),
             limits=self.message_limits,
-            waits=RunWaits(self.database, plan.run, plan.attempt),
+            waits=RunWaits(self.database, plan.run, plan.attempt, self.clock),
         )
         control.keep(plan.waits)
         self._active[plan.run] = run = ActiveRun(

@@ -14,6 +14,7 @@ from app.platform.postgres.statements import serialize
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
 from app.requests.run_request import GraphRunRequest
+from app.runs.service import run_of_key
 from app.schedules import records, repository
 from app.schedules.firing.agenda import take_due_times
 from app.schedules.firing.service import ScheduleFiring
@@ -231,15 +232,18 @@ class ScheduleService:
             }
             return await repository.update_schedule(tx, schedule.id, values)
 
-    async def trigger(self, caller: Principal, schedule_id: str) -> records.ScheduledRun:
-        """Start a run now, as if the schedule were due, also if it is paused.
+    async def trigger(
+        self, caller: Principal, schedule_id: str, key: str | None = None
+    ) -> records.ScheduledRun:
+        """Start a run now, as if the schedule were due, also if it is paused; with an idempotency key once.
 
         Raises `ScheduleNotFound`, `ScopeMissing`, `DeploymentArchived`.
         """
         schedule = _live(await self.get(caller, schedule_id))
         caller.require_reading(schedule.api_key_id)
         await self._require_startable(schedule, caller)
-        due = await self.firing.fire_now(schedule.id)
+        run_id = None if key is None else run_of_key(caller, f"{schedule.id}/{key}")
+        due = await self.firing.fire_now(schedule.id, run_id)
         if due is None:
             raise ScheduleNotFound
         return due

@@ -42,7 +42,8 @@ function ChatPage({ who }) {
       if (last) graphs.chooseGraph(last.graphId);
     },
   });
-  const attachments = useAttachments(conversation?.key ?? "");
+  const draftName = keyOfUrl() ?? "new";
+  const attachments = useAttachments(conversation?.key ?? "", draftName);
   const open = (/** @type {string | null} */ key) => {
     errors.clear();
     drawer.hide();
@@ -78,8 +79,7 @@ function ChatPage({ who }) {
       />
       ${drawer.shown && html`<div class="backdrop" onClick=${drawer.close}></div>`}
       <${ConversationPane}
-        ...${{ conversation, graphs, choices, attachments, head, actions, announcement }}
-        draftName=${keyOfUrl() ?? "new"}
+        ...${{ conversation, graphs, choices, attachments, head, draftName, actions, announcement }}
         listKeys=${() => keys.list(true)}
         problem=${errors.problem}
       />

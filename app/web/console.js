@@ -8,7 +8,7 @@ import { Accounts } from "./console/accounts.js";
 import { Audit } from "./console/audit.js";
 import { Budgets } from "./console/budgets.js";
 import { Models, Tools } from "./console/catalogs.js";
-import { Credit } from "./console/credit.js";
+import { OwnCredit } from "./console/credit.js";
 import { EndUsers } from "./console/end_users.js";
 import { Graphs } from "./console/graphs.js";
 import { Keys } from "./console/keys.js";
@@ -69,11 +69,6 @@ const GROUPS = [
     ],
   ],
 ];
-
-/** @param {{who: Session}} props */
-function OwnCredit({ who }) {
-  return html`<${Credit} mayTopUp=${who.may("budgets:write")} />`;
-}
 
 /** @param {{who: Session}} props */
 function Console({ who }) {

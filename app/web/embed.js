@@ -9,7 +9,7 @@
  * @property {string} [title]
  * @property {string} [lang] of the title, and of the chat if it has this language; otherwise the chat has the visitor’s
  * @property {string} [position] `left` or `right`
- * @property {string} [scheme] `light`, `dark` or `auto`
+ * @property {string} [scheme] `light`, `dark` or `auto`; by default what fits the page's own `surface`, if it sets one
  * @property {Record<string, string>} [theme]
  * @property {boolean} [open]
  */
@@ -95,8 +95,6 @@
       // Policies of sites may forbid <style>, but not this.
       shadow.adoptedStyleSheets = [style];
       shadow.append(this.panel, this.launcher);
-      // Also while the frame, which has its own colours, is being loaded.
-      if (options.scheme !== "auto") this.place.style.colorScheme = options.scheme ?? "";
       for (const [name, value] of Object.entries(options.theme ?? {}))
         this.place.style.setProperty(`--runtally-${name}`, value);
       this.frame.onload = () => {
@@ -105,6 +103,9 @@
       this.receive = this.receive.bind(this);
       addEventListener("message", this.receive);
       document.body.append(this.place);
+      this.scheme = options.scheme ?? schemeOf(this.themed("surface"));
+      // Also while the frame, which has its own colours, is being loaded.
+      if (this.scheme !== "auto") this.place.style.colorScheme = this.scheme;
       this.show(false);
       if (options.open) this.open({ takesFocus: false });
     }
@@ -190,11 +191,15 @@
       }
     }
 
+    /** @param {string} name */
+    themed(name) {
+      return getComputedStyle(this.place).getPropertyValue(`--runtally-${name}`).trim();
+    }
+
     settings() {
-      const { title, lang, scheme } = this.options;
-      const set = getComputedStyle(this.place);
-      const values = THEMED.map((name) => [name, set.getPropertyValue(`--runtally-${name}`).trim()]);
-      return { title, lang, scheme, theme: Object.fromEntries(values.filter(([, value]) => value)) };
+      const { title, lang } = this.options;
+      const values = THEMED.map((name) => [name, this.themed(name)]);
+      return { title, lang, scheme: this.scheme, theme: Object.fromEntries(values.filter(([, value]) => value)) };
     }
 
     async giveToken() {
@@ -213,6 +218,16 @@
     send(message) {
       this.frame.contentWindow?.postMessage(message, BASE.origin);
     }
+  }
+
+  /** In which text can be read on this colour. @param {string} surface */
+  function schemeOf(surface) {
+    const pixel = new OffscreenCanvas(1, 1).getContext("2d");
+    if (pixel === null || !CSS.supports("color", surface)) return "auto";
+    pixel.fillStyle = surface;
+    pixel.fillRect(0, 0, 1, 1);
+    const [red = 0, green = 0, blue = 0] = pixel.getImageData(0, 0, 1, 1).data;
+    return 0.3 * red + 0.6 * green + 0.1 * blue < 128 ? "dark" : "light";
   }
 
   /** @param {string} url */

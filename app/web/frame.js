@@ -88,7 +88,7 @@ function Chat({ graph, lastKey, name }) {
   const onRunEnd = (/** @type {Conversation} */ _, /** @type {Turn} */ { runId, run }) =>
     tell("message", { runId, error: run.error });
   const { conversation, announcement, show } = useShown({ onRunEnd, onLoad: () => {} }, () => lastKey);
-  const attachments = useAttachments(conversation?.key ?? "");
+  const attachments = useAttachments(conversation?.key ?? "", null);
   if (conversation === null) return null;
   const fail = (/** @type {unknown} */ error) => {
     if (error instanceof ApiError) tell("error", { code: error.code });

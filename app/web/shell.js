@@ -3,7 +3,7 @@
 /** @import { Html } from "./html.js" */
 /** @import { SessionResponse } from "./session.js" */
 
-import { ApiError, apiPath, apiUrl, get, onSignedOut, post, remove } from "./api.js";
+import { ApiError, apiPath, apiUrl, get, getStream, onSignedOut, post, remove } from "./api.js";
 import { html, render, useEffect, useRef, useState } from "./html.js";
 import { locale, t, tIfKnown } from "./languages.js";
 import { closeOnEscape } from "./parts/escape.js";
@@ -77,6 +77,7 @@ function Shell({ name, Page }) {
       setWho(null);
     });
     load(session);
+    document.addEventListener("click", (event) => download(event, setNotice));
     // What this tab shows is another one's, and what it sends would be of the one who has signed in elsewhere.
     addEventListener("storage", ({ key }) => {
       if (key !== SIGNED_IN) return;
@@ -105,9 +106,33 @@ function Shell({ name, Page }) {
   return html`
     <a class="skip" href="#main">${t("skip")}</a>
     <${TopBar} name=${name} who=${who} signOut=${signOut} />
-    ${notice && html`<p class="notice notice-bad" role="alert">${notice}</p>`}
+    ${notice && html`<p class="notice notice-bad" role="alert" ref=${bringIntoView}>${notice}</p>`}
     ${pagesOf(who).some((page) => page.name === name) ? html`<${Page} who=${who} />` : html`<${NotOpen} />`}
   `;
+}
+
+/** @param {Element | null} element */
+const bringIntoView = (element) => element?.scrollIntoView({ block: "nearest" });
+
+/**
+ * Follow a link to a download once the server does not refuse it: the browser would not show why.
+ * @param {MouseEvent} event
+ * @param {(problem: string) => void} tell
+ */
+async function download(event, tell) {
+  const link = event.target instanceof Element && event.target.closest("a[download]");
+  if (!event.isTrusted || !(link instanceof HTMLAnchorElement)) return;
+  event.preventDefault();
+  const checking = new AbortController();
+  try {
+    await getStream(/** @type {PathOf<"/v1/receipts">} */ (link.href), checking.signal);
+    checking.abort();
+    tell("");
+    link.click();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    tell(error.message);
+  }
 }
 
 /** What was wrong with a sign-in that has led back here; said once. */

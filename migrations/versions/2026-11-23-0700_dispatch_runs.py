@@ -71,17 +71,13 @@ _INDEXES = (
     "CREATE INDEX ix_runs_running ON runs (process_id) WHERE status = 'running'",
 )
 
+# What later migrations replace stands in those: `live_places`, `active_runs`, `admission`, `release_runs`,
+# `next_held_run`.
 _FUNCTIONS = (
     """
     -- Decisions about an account's runs are made one after the other. Always before its row is locked.
     CREATE FUNCTION lock_dispatch(account uuid) RETURNS void LANGUAGE sql AS $$
         SELECT pg_advisory_xact_lock(hashtextextended('runtally.dispatch ' || account, 0))
-    $$
-    """,
-    """
-    CREATE FUNCTION live_places() RETURNS int LANGUAGE sql STABLE AS $$
-        SELECT coalesce(sum(places), 0)::int FROM workers
-         WHERE NOT draining AND seen_at > now() - make_interval(secs => 2 * lease_s)
     $$
     """,
     """
@@ -103,12 +99,6 @@ _FUNCTIONS = (
     $$
     """,
     """
-    CREATE FUNCTION active_runs(account uuid) RETURNS int LANGUAGE sql STABLE AS $$
-        SELECT count(*)::int FROM runs
-         WHERE account_id = account AND status IN ('queued', 'running') AND held_for IS NULL
-    $$
-    """,
-    """
     -- The worker that has executed the conversation's previous turn, and so may keep its agent.
     CREATE FUNCTION worker_of_conversation(account uuid, conversation text, next_turn int, within interval)
     RETURNS uuid LANGUAGE sql STABLE AS $$
@@ -119,141 +109,6 @@ _FUNCTIONS = (
           JOIN workers USING (process_id)
          WHERE ended_at > now() - within AND NOT draining
            AND seen_at > now() - make_interval(secs => lease_s)
-    $$
-    """,
-    """
-    -- What becomes of a new run. Also wakes a worker for a run that is ready.
-    CREATE FUNCTION admission(
-        account uuid, key uuid, conversation text, at_turn int, starts_after timestamptz, starts_at_once bool,
-        per_account int, per_key int, max_waiting int, process uuid, kept_for interval
-    ) RETURNS TABLE (
-        held_for text, rank int, queued_position int, is_started bool, offered_to uuid, full_at int
-    ) LANGUAGE plpgsql AS $$
-    DECLARE
-        account_limit int;
-        waiting int;
-        earlier int := 0;
-        is_full bool;
-    BEGIN
-        PERFORM lock_dispatch(account);
-        account_limit := active_limit(per_account);
-        rank := active_runs(account);
-        waiting := (SELECT count(*) FROM (SELECT FROM runs WHERE runs.held_for IS NOT NULL
-                                           LIMIT max_waiting) AS held)
-                 + (SELECT count(*) FROM (SELECT FROM runs WHERE status = 'queued' AND runs.held_for IS NULL
-                                           LIMIT max_waiting) AS ready);
-        is_full := waiting >= max_waiting
-               AND waiting + (SELECT count(*) FROM runs WHERE status = 'running')
-                   >= max_waiting + live_places();
-        IF NOT is_full AND waiting >= (max_waiting + 1) / 2 THEN
-            -- Half of the queue, so that others have room.
-            is_full := account_limit + (max_waiting + 1) / 2 <= rank
-                + (SELECT count(*) FROM runs WHERE account_id = account AND runs.held_for IS NOT NULL);
-        END IF;
-        IF is_full THEN
-            full_at := max_waiting + live_places();
-        END IF;
-        IF conversation IS NOT NULL THEN
-            earlier := (SELECT count(*) FROM runs WHERE account_id = account AND state_key = conversation
-                           AND turn < at_turn AND status IN ('queued', 'running'));
-        END IF;
-        held_for := CASE
-            WHEN starts_after > now() THEN 'start_time'
-            WHEN earlier > 0 THEN 'turn'
-            WHEN rank >= account_limit OR per_key IS NOT NULL AND per_key <=
-                 (SELECT count(*) FROM runs WHERE account_id = account AND api_key_id = key
-                     AND status IN ('queued', 'running') AND runs.held_for IS NULL) THEN 'limit'
-        END;
-        IF held_for IS NULL AND conversation IS NOT NULL THEN
-            offered_to := worker_of_conversation(account, conversation, at_turn, kept_for);
-        END IF;
-        is_started := starts_at_once AND held_for IS NULL AND coalesce(offered_to = process, true);
-        IF is_started THEN
-            offered_to := NULL;
-        ELSE
-            queued_position := CASE WHEN held_for = 'turn' THEN earlier ELSE waiting + 1 END;
-            IF held_for IS NULL AND NOT is_full THEN
-                PERFORM pg_notify('runtally_runs_ready', coalesce(offered_to::text, ''));
-            END IF;
-        END IF;
-        RETURN NEXT;
-    END
-    $$
-    """,
-    """
-    -- Make an account's runs ready as far as its limits allow; returns how many. `conversation` is that of a
-    -- run that has ended: its next turn is offered to the process that has executed that run.
-    CREATE FUNCTION release_runs(
-        account uuid, conversation text, process uuid, per_account int, per_key int, offered_for interval
-    ) RETURNS int LANGUAGE plpgsql AS $$
-    DECLARE
-        account_limit int;
-        active int;
-        next_run text;
-        offered uuid;
-        released int := 0;
-    BEGIN
-        PERFORM lock_dispatch(account);
-        -- Skips rows that another transaction ends: it waits for this one.
-        UPDATE runs SET held_for = 'limit'
-         WHERE (account_id, run_id) IN (
-               SELECT account_id, run_id FROM runs
-                WHERE account_id = account AND held_for = 'start_time' AND start_after <= now()
-                  FOR UPDATE SKIP LOCKED);
-        IF conversation IS NOT NULL THEN
-            SELECT run_id INTO next_run FROM runs
-             WHERE account_id = account AND state_key = conversation AND status IN ('queued', 'running')
-             ORDER BY turn LIMIT 1;
-            -- Whoever has locked the row ends the run, and releases the next one.
-            UPDATE runs SET held_for = 'limit', offered_to = process
-             WHERE (account_id, run_id) IN (
-                   SELECT account_id, run_id FROM runs
-                    WHERE account_id = account AND run_id = next_run AND held_for = 'turn'
-                      FOR UPDATE SKIP LOCKED);
-        END IF;
-        IF NOT EXISTS (SELECT FROM runs WHERE account_id = account AND held_for = 'limit') THEN
-            RETURN 0;
-        END IF;
-        account_limit := active_limit(per_account);
-        active := active_runs(account);
-        WHILE active < account_limit LOOP
-            next_run := next_held_run(account, per_key);
-            UPDATE runs
-               SET held_for = NULL, rank = active, ready_at = clock_timestamp(),
-                   offered_until = CASE WHEN offered_to IS NOT NULL THEN clock_timestamp() + offered_for END
-             WHERE (account_id, run_id) IN (
-                   SELECT account_id, run_id FROM runs
-                    WHERE account_id = account AND run_id = next_run FOR UPDATE SKIP LOCKED)
-            RETURNING offered_to INTO offered;
-            EXIT WHEN NOT FOUND;
-            PERFORM pg_notify('runtally_runs_ready', coalesce(offered::text, ''));
-            active := active + 1;
-            released := released + 1;
-        END LOOP;
-        RETURN released;
-    END
-    $$
-    """,
-    """
-    -- By priority; then of the key with the fewest active runs; then the oldest.
-    CREATE FUNCTION next_held_run(account uuid, per_key int) RETURNS text LANGUAGE sql STABLE AS $$
-        WITH RECURSIVE first_of_key AS (
-            (SELECT api_key_id, priority, created_at, run_id FROM runs
-              WHERE account_id = account AND held_for = 'limit'
-              ORDER BY api_key_id, priority, created_at, run_id LIMIT 1)
-            UNION ALL
-            SELECT next.* FROM first_of_key AS previous, LATERAL (
-                SELECT api_key_id, priority, created_at, run_id FROM runs
-                 WHERE account_id = account AND held_for = 'limit' AND api_key_id > previous.api_key_id
-                 ORDER BY api_key_id, priority, created_at, run_id LIMIT 1) AS next
-        ), active AS (
-            SELECT api_key_id, count(*) AS runs FROM runs
-             WHERE account_id = account AND status IN ('queued', 'running') AND held_for IS NULL
-             GROUP BY api_key_id
-        )
-        SELECT run_id FROM first_of_key LEFT JOIN active USING (api_key_id)
-         WHERE per_key IS NULL OR coalesce(runs, 0) < per_key
-         ORDER BY priority, coalesce(runs, 0), created_at, run_id LIMIT 1
     $$
     """,
 )

@@ -9,65 +9,8 @@ compatibility: str = "expand"
 
 _WITH_WAITING = "status IN ('queued', 'running', 'waiting', 'succeeded', 'failed', 'cancelled')"
 
-# As before, except that a waiting run holds the later turns of its conversation.
-_ADMISSION = """
-CREATE OR REPLACE FUNCTION admission(
-    account uuid, key uuid, conversation text, at_turn int, starts_after timestamptz, starts_at_once bool,
-    per_account int, per_key int, max_waiting int, process uuid, kept_for interval
-) RETURNS TABLE (
-    held_for text, rank int, queued_position int, is_started bool, offered_to uuid, full_at int
-) LANGUAGE plpgsql AS $$
-DECLARE
-    account_limit int;
-    waiting int;
-    earlier int := 0;
-    is_full bool;
-BEGIN
-    PERFORM lock_dispatch(account);
-    account_limit := active_limit(per_account);
-    rank := active_runs(account);
-    waiting := (SELECT count(*) FROM (SELECT FROM runs WHERE runs.held_for IS NOT NULL
-                                       LIMIT max_waiting) AS held)
-             + (SELECT count(*) FROM (SELECT FROM runs WHERE status = 'queued' AND runs.held_for IS NULL
-                                       LIMIT max_waiting) AS ready);
-    is_full := waiting >= max_waiting
-           AND waiting + (SELECT count(*) FROM runs WHERE status = 'running')
-               >= max_waiting + live_places();
-    IF NOT is_full AND waiting >= (max_waiting + 1) / 2 THEN
-        -- Half of the queue, so that others have room.
-        is_full := account_limit + (max_waiting + 1) / 2 <= rank
-            + (SELECT count(*) FROM runs WHERE account_id = account AND runs.held_for IS NOT NULL);
-    END IF;
-    IF is_full THEN
-        full_at := max_waiting + live_places();
-    END IF;
-    IF conversation IS NOT NULL THEN
-        earlier := (SELECT count(*) FROM runs WHERE account_id = account AND state_key = conversation
-                       AND turn < at_turn AND status IN ('queued', 'running', 'waiting'));
-    END IF;
-    held_for := CASE
-        WHEN starts_after > now() THEN 'start_time'
-        WHEN earlier > 0 THEN 'turn'
-        WHEN rank >= account_limit OR per_key IS NOT NULL AND per_key <=
-             (SELECT count(*) FROM runs WHERE account_id = account AND api_key_id = key
-                 AND status IN ('queued', 'running') AND runs.held_for IS NULL) THEN 'limit'
-    END;
-    IF held_for IS NULL AND conversation IS NOT NULL THEN
-        offered_to := worker_of_conversation(account, conversation, at_turn, kept_for);
-    END IF;
-    is_started := starts_at_once AND held_for IS NULL AND coalesce(offered_to = process, true);
-    IF is_started THEN
-        offered_to := NULL;
-    ELSE
-        queued_position := CASE WHEN held_for = 'turn' THEN earlier ELSE waiting + 1 END;
-        IF held_for IS NULL AND NOT is_full THEN
-            PERFORM pg_notify('runtally_runs_ready', coalesce(offered_to::text, ''));
-        END IF;
-    END IF;
-    RETURN NEXT;
-END
-$$
-"""
+# Make an account's runs ready as far as its limits allow; returns how many. `conversation` is that of a run
+# that has ended: its next turn is offered to the process that has executed that run.
 _RELEASE = """
 CREATE OR REPLACE FUNCTION release_runs(
     account uuid, conversation text, process uuid, per_account int, per_key int, offered_for interval
@@ -142,7 +85,6 @@ def upgrade() -> None:
     op.execute("ALTER TABLE runs DROP CONSTRAINT ck_runs_status")
     op.execute(f"ALTER TABLE runs ADD CONSTRAINT ck_runs_status CHECK ({_WITH_WAITING}) NOT VALID")
     op.execute("CREATE INDEX ix_runs_waiting ON runs (account_id) WHERE status = 'waiting'")
-    op.execute(_ADMISSION)
     op.execute(_RELEASE)
     op.create_table(
         "run_waits",

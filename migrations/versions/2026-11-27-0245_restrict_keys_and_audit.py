@@ -38,7 +38,7 @@ CREATE FUNCTION key_is_full(account uuid, key uuid, per_key int) RETURNS bool LA
 $$
 """
 
-# As before, except that a key may have a limit of its own.
+# What becomes of a new run. Also wakes a worker for a run that is ready.
 _ADMISSION = """
 CREATE OR REPLACE FUNCTION admission(
     account uuid, key uuid, conversation text, at_turn int, starts_after timestamptz, starts_at_once bool,
@@ -95,6 +95,7 @@ BEGIN
 END
 $$
 """
+# By priority; then of the key with the fewest active runs; then the oldest.
 _NEXT_HELD_RUN = """
 CREATE OR REPLACE FUNCTION next_held_run(account uuid, per_key int) RETURNS text LANGUAGE sql STABLE AS $$
     WITH RECURSIVE first_of_key AS (

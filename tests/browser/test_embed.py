@@ -220,7 +220,7 @@ async def test_a_site_gives_the_chat_its_look_and_another_token_when_one_has_exp
     )
     start = shop.program(
         f"""const tokens = ["{expired}"];
-        Runtally.embed({{graph: "messages:assistant", scheme: "dark", position: "left", open: true,
+        Runtally.embed({{graph: "messages:assistant", position: "left", open: true,
           title: "Hilfe", lang: "de", theme: {{surface: "#1e201d", ...{hostile}}},
           token: async () => tokens.shift() ?? ask()}});"""
     )
@@ -230,7 +230,7 @@ async def test_a_site_gives_the_chat_its_look_and_another_token_when_one_has_exp
         await ask(frame, "When do you open?", field="Nachricht", send="Senden")
         await expect(frame.get_by_text("We open at nine.").last).to_be_visible()
         picture = frame.get_by_role("img", name="Diagramm: Open, Closed, at six").last
-        # In the colour of the site.
+        # In the colour of the site, which is dark, and so is all that it does not set.
         await expect(picture).to_have_attribute("src", re.compile("%231e201d"))
         looks: Any = await page.frames[1].evaluate(
             """() => {
@@ -317,7 +317,8 @@ async def test_only_the_page_of_the_origin_reaches_the_frame(shop: Shop) -> None
         document.title += '.';
       }, 20);</script>" sandbox="allow-scripts"></iframe>"""
     start = shop.program(
-        "Runtally.embed({graph: 'messages:assistant', open: true, token: ask, title: 'Ours'});"
+        "Runtally.embed({graph: 'messages:assistant', open: true, token: ask,"
+        " title: 'Ours', scheme: 'dark'});"
     )
     async with shop.visit(start + attack, complaints=["frame"]) as (page, _):
         frame = page.frame_locator("iframe[title=Ours]")
@@ -333,6 +334,7 @@ async def test_only_the_page_of_the_origin_reaches_the_frame(shop: Shop) -> None
         )
         await expect(frame.get_by_role("heading", name="Ours")).to_be_visible()
         await expect(page.get_by_role("dialog")).to_be_visible()
+        assert await page.frames[1].evaluate("document.documentElement.style.colorScheme") == "dark"
 
     claimed = f"{server}/embed?graph=messages:assistant&origin={shop.url}"
     framing = f'<iframe src="{claimed}"></iframe>'

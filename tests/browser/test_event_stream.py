@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Route, expect
 
+from app.platform.embedded.ports import free_port
 from app.simulator.script import ApiRequest, Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
 from tests.browser.site import ASSISTANT, Site
@@ -17,7 +18,6 @@ from tests.e2e.office import settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import KEY, a_client
 from tests.patience import PATIENCE_S, until_shown
-from tests.ports import free_port
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

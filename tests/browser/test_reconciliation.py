@@ -85,6 +85,8 @@ async def test_an_operator_sees_residual_explained_and_unexplained(site: Site, k
         )
         await screenshot(page, "reconciliation-operator")
         assert await accessibility_problems(page) == []
+        await section.get_by_role("link", name="What to do about each of them").click()
+        await expect(page.get_by_text("doubled_receipt")).to_be_visible()
 
 
 async def test_it_fits_a_phone_in_dark_mode(site: Site, key: Key) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from app.platform.background import until
+from app.platform.embedded.ports import free_port
 from app.platform.temporal.connection import TemporalConfig, TemporalConnection, TemporalUnavailable, connect
 from tests.patience import PATIENCE_S
 
@@ -77,8 +77,7 @@ class TemporalServer:
 @contextmanager
 def a_temporal_server(database: Path | None = None) -> Iterator[TemporalServer]:
     """Started, on a free port."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        server = TemporalServer(probe.getsockname()[1], database)
+    server = TemporalServer(free_port(), database)
     server.start()
     try:
         yield server

@@ -12,13 +12,13 @@ from redis.asyncio import Redis
 
 from app.errors import Unavailable
 from app.platform.background import first_of
+from app.platform.embedded.ports import free_port
 from app.streams.relay.address import RelayNotUsable
 from app.streams.relay.client import Relay
 from tests.architecture.tree import ROOT
 from tests.authority import Authority
 from tests.contracts.event_logs import a_relayed_log, a_run, append_all, some_events, with_positions
 from tests.contracts.processes import Reading, two_processes
-from tests.ports import free_port
 from tests.redis_programs import HOST, a_cluster, a_server, running, until
 from tests.redis_programs import PASSWORD as SERVERS
 

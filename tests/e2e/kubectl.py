@@ -16,7 +16,7 @@ import httpx
 import psutil
 import yaml
 
-from tests.ports import free_port
+from app.platform.embedded.ports import free_port
 
 _HOME = Path(os.environ.get("HOME", "/"))
 _STATE = _HOME / "cluster.json"

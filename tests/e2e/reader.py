@@ -19,6 +19,7 @@ import yaml
 from playwright.async_api import Page
 
 from app.executors.claude_agent.process.cli import bundled_cli
+from app.platform.embedded.ports import free_port
 from app.simulator.demo import DemoModel
 from app.simulator.server import Simulator
 from tests.architecture.tree import ROOT
@@ -28,7 +29,6 @@ from tests.frontends.built import HERE as FRONTENDS
 from tests.frontends.built import installed_packages
 from tests.integration.test_billing_views import filled
 from tests.patience import PATIENCE_S
-from tests.ports import free_port
 
 _DONE = "the block has ended:"
 _DASHBOARD = ROOT / "deploy" / "grafana" / "runtally-costs.json"

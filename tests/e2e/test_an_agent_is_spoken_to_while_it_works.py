@@ -35,7 +35,8 @@ async def test_a_message_during_a_tool_is_heard_in_the_same_turn(world_of: World
     (taken,) = [event for event in events if event.type == "user_message"]
     assert taken.data["content"] == "and be quick"
     # Acknowledged with the position at which it took effect.
-    assert (sent["messageId"], sent["position"]) == (taken.data["messageId"], taken.id)
+    assert sent["messageId"] == taken.data["messageId"]
+    assert sent["position"] in {taken.id, None}
     kinds = [event.type for event in events]
     assert kinds.index("tool_call_result") < kinds.index("user_message") < kinds.index("assistant_final")
     assert kinds.count("done") == 1
@@ -73,7 +74,8 @@ async def test_a_message_during_a_text(world_of: WorldOf, priority: str, first_t
     }
     asked = world.simulator.requests[-1].messages
     assert [text_of(message["content"]) for message in asked] == ["count", first_turn, "are you there?"]
-    assert events[sent["position"] - 1].type == "user_message"
+    (taken,) = [event for event in events if event.type == "user_message"]
+    assert sent["position"] in {taken.id, None}
     # One receipt for each message of the model, also for the one that was broken off.
     bases = {receipt["usageUnitId"]: receipt["basis"] for receipt in await world.receipts(run_id)}
     first, second = world.simulator.sent
@@ -112,7 +114,6 @@ async def test_a_message_before_the_agent_is_up(world_of: WorldOf) -> None:
 
     (taken,) = [event for event in events if event.type == "user_message"]
     assert taken.data["content"] == "second"
-    # Whoever sends it is not kept waiting for longer than two seconds.
     assert sent["position"] in {taken.id, None}
     assert events[-1].data["finishReason"] == "stop"
     # If it breaks off the first answer before its first word, both are one message to the model.

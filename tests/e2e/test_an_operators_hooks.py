@@ -100,24 +100,7 @@ async def test_hooks_get_whole_calls_and_deny_some_and_a_tool_gets_its_credentia
     assert (ended.ok, ended.finish_reason, ended.error, ended.content) == (True, "stop", None, "done")
 
 
-async def test_hooks_get_calls_of_subagents_with_the_call_that_started_them(
-    world_of: WorldOf, tmp_path: Path, installed: Installed
-) -> None:
-    installed()
-    model = delegating(background=True, helper=looks_at_the_clock)
-    world = await world_of(model, **lead_graphs(tmp_path))
-    await world.run(a_request("time?", graphId=LEAD))
-
-    agent, clock = heard_of("before_tool")
-    assert (agent.tool_name, agent.parent_tool_call_id) == ("Agent", None)
-    assert (clock.tool_name, clock.parent_tool_call_id) == ("core__get_current_time", agent.tool_call_id)
-    ended = [(call.tool_name, result.is_error) for call, result in heard_of("after_tool")]
-    assert ended == [("core__get_current_time", False), ("Agent", False)]
-    assert heard_of("after_tool")[1][0].arguments["prompt"] == "What time is it?"
-    assert "Ten to twelve." in heard_of("after_tool")[1][1].markdown
-
-
-async def test_hooks_get_calls_of_subagents_also_after_a_run_has_waited_without_a_process(
+async def test_hooks_get_calls_of_subagents_with_the_call_that_started_them_also_after_a_wait(
     world_of: WorldOf, tmp_path: Path, installed: Installed
 ) -> None:
     installed()
@@ -145,6 +128,11 @@ async def test_hooks_get_calls_of_subagents_also_after_a_run_has_waited_without_
     assert final["content"] == "It is late."
     assert [call.parent_tool_call_id for call in (sums, agent)] == [None, None]
     assert (clock.tool_name, clock.parent_tool_call_id) == ("core__get_current_time", agent.tool_call_id)
+    ended = [(call.tool_name, result.is_error) for call, result in heard_of("after_tool")]
+    assert ended == [(call.tool_name, False) for call in (sums, clock, agent)]
+    (delegated, answer) = heard_of("after_tool")[-1]
+    assert delegated.arguments["prompt"] == "What time is it?"
+    assert "Ten to twelve." in answer.markdown
 
 
 async def test_hooks_get_commands_and_files_with_their_results(

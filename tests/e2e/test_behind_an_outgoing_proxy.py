@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from app.cli.addresses import listen, url_of
 from app.cli.serve import served
 from app.doctor.examination import examine
+from app.platform.embedded.ports import free_port
 from app.platform.settings import Settings
 from app.simulator.script import Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
@@ -23,7 +24,6 @@ from tests.environments import outgoing_proxy
 from tests.environments.outgoing_proxy import PASSWORD, PROVIDER
 from tests.outgoing_proxy import ConnectProxy, listening, over_tls
 from tests.patience import PATIENCE_S
-from tests.ports import free_port
 
 REFUSED = "the proxy (RUNTALLY_HTTPS_PROXY) does not accept its user name and password (407)"
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tests.e2e.agents import MESSAGES, every_agent, every_agent_at_length, witho
 from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world
 from tests.e2e.test_a_chat_of_the_ai_sdk import says
 from tests.graph_files import graph_files
+from tests.integration.asking_server import served
 
 ASKER = "claude_agents:asker"
 COLOR = {
@@ -130,25 +130,23 @@ async def test_two_people_answer_on_two_servers_and_one_counts(
 @without_cli
 async def test_a_tool_server_asks_in_its_own_name(world_of: WorldOf, tmp_path: Path) -> None:
     """A server that imitates an approval; a value that its schema does not allow; a run that asks nobody."""
-    command = {"command": sys.executable, "args": ["-m", "tests.integration.asking_server", "modern"]}
-    server = {
-        **command,
-        "env": {"PYTHONPATH": str(Path(__file__).parents[2])},
-        "tools": {"book": "read_only"},
-    }
     chosen = settings(tmp_path)
-    for name, questions in {"traveller": True, "hermit": False}.items():
-        head = {"description": "Books.", "mcp_servers": {"desk": server}, "questions": questions}
-        (tmp_path / "graphs" / f"{name}.md").write_text(f"---\n{yaml.safe_dump(head)}---\nBook.\n")
     book = Reply([ToolUse("mcp__runtally__desk__book")])
-    world = await world_of(in_turn(book, Reply([Text("Booked.")]), book, Reply([Text("Alas.")])), **chosen)
+    async with served() as url:
+        server = {"type": "http", "url": url, "tools": {"book": "read_only"}}
+        for name, questions in {"traveller": True, "hermit": False}.items():
+            head = {"description": "Books.", "mcp_servers": {"desk": server}, "questions": questions}
+            (tmp_path / "graphs" / f"{name}.md").write_text(f"---\n{yaml.safe_dump(head)}---\nBook.\n")
+        world = await world_of(
+            in_turn(book, Reply([Text("Booked.")]), book, Reply([Text("Alas.")])), **chosen
+        )
 
-    run_id, asked = await the_question(world, graph="claude_agents:traveller")
-    wrong = await answer(world, run_id, asked, {"0": "9", "1": "Fish", "2": "Yes"})
-    not_offered = await answer(world, run_id, asked, {"0": "2", "1": "Beef", "2": "Yes"})
-    done = await answer(world, run_id, asked, {"0": "2", "1": "Fish", "Window?": "No"})
-    events = await world.events(run_id)
-    await world.run(a_request(graphId="claude_agents:hermit"))
+        run_id, asked = await the_question(world, graph="claude_agents:traveller")
+        wrong = await answer(world, run_id, asked, {"0": "9", "1": "Fish", "2": "Yes"})
+        not_offered = await answer(world, run_id, asked, {"0": "2", "1": "Beef", "2": "Yes"})
+        done = await answer(world, run_id, asked, {"0": "2", "1": "Fish", "Window?": "No"})
+        events = await world.events(run_id)
+        await world.run(a_request("go", graphId="claude_agents:hermit"))
 
     assert (asked["source"], "toolCallId" in asked) == ("desk", False)
     assert asked["questions"][0]["question"] == "Approve <b>this</b>?"

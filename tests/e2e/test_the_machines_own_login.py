@@ -81,7 +81,9 @@ async def test_a_run_with_a_tool_is_answered_by_the_login_and_billed_by_the_sdk(
     assert [tool for request in asked for tool in request.tool_names if "__core__" not in tool] == []
 
 
-async def test_the_whole_usage_of_a_message_is_on_its_receipt(open_world: OpenWorld, tmp_path: Path) -> None:
+async def test_no_provider_variable_reaches_the_cli_and_the_whole_usage_of_a_message_is_on_its_receipt(
+    open_world: OpenWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also what only the price needs: the region, the speed, searches, and an advisor's calls."""
     counts = TokenCounts(input=1_001, output=2_003, cache_read=3_007, cache_write_5m=4_009, cache_write_1h=5)
     usage = UsageObject(
@@ -97,10 +99,18 @@ async def test_the_whole_usage_of_a_message_is_on_its_receipt(open_world: OpenWo
     )
     reply = Reply([Text("hi")], usage=usage.started(), final_usage=usage.ended())
     async with open_world(in_turn(reply), **logged_in(tmp_path)) as world:
+        for name, value in ROUTING.items():
+            monkeypatch.setenv(name, value)
         run_id = await world.start(a_request(model="claude-opus-5-5"))
         run = await world.ended(run_id)
         (receipt,) = await world.receipts(run_id)
 
+    (start,) = [start for start in starts(tmp_path) if start.is_run]
+    assert {name for name in start.environment if chooses_provider(name)} == {"ANTHROPIC_BASE_URL"}
+    assert "sk-of-the-server" not in str(start)
+    assert start.environment["CLAUDE_CONFIG_DIR"] == str(tmp_path / "login")
+    assert_isolated(start)
+    assert "--bare" not in start.arguments
     assert receipt["providerUsage"] == reply_usage(reply)
     assert (receipt["inferenceGeo"], receipt["speed"], receipt["serviceTier"]) == ("us", "fast", "standard")
     assert (receipt["stopReason"], receipt["unpriced"]) == ("end_turn", [])
@@ -115,23 +125,6 @@ def reply_usage(reply: Reply) -> dict[str, Any]:
     """What the provider has reported in the end; nulls replace nothing."""
     final = {name: value for name, value in reply.final_usage.items() if value is not None}
     return {**reply.usage, **final}
-
-
-async def test_no_provider_variable_of_the_server_reaches_the_cli(
-    open_world: OpenWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = logged_in(tmp_path)
-    async with open_world(lambda _: Reply([Text("hello")]), **options) as world:
-        for name, value in ROUTING.items():
-            monkeypatch.setenv(name, value)
-        assert said(await world.run(a_request())) == "hello"
-
-    (start,) = [start for start in starts(tmp_path) if start.is_run]
-    assert {name for name in start.environment if chooses_provider(name)} == {"ANTHROPIC_BASE_URL"}
-    assert "sk-of-the-server" not in str(start)
-    assert start.environment["CLAUDE_CONFIG_DIR"] == str(tmp_path / "login")
-    assert_isolated(start)
-    assert "--bare" not in start.arguments
 
 
 async def test_without_a_login_a_run_fails_whatever_keys_the_server_has(

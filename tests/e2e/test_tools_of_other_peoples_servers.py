@@ -30,8 +30,13 @@ from tests.integration.strange_tools import NAMES, TOOLS, UNUSABLE, USABLE_NAMES
 LIBRARIAN = "claude_agents:librarian"
 SEARCH = "mcp__runtally__library__search"
 PROGRAM = str(Path(__file__).with_name("mcp_program.py"))
+ROOT = str(Path(__file__).parents[2])
 TOKEN = "sk-library-nobody-may-see"
 NOBODY_LISTENS = {"type": "http", "url": "http://127.0.0.1:9/mcp"}
+ANOTHER_PROGRAM = {
+    "command": [sys.executable, "-m", "tests.integration.hostile_program", "has one tool"],
+    "env": {"PYTHONPATH": ROOT},
+}
 
 
 def graphs(directory: Path, server: dict[str, Any], **head: Any) -> dict[str, Any]:
@@ -41,7 +46,7 @@ def graphs(directory: Path, server: dict[str, Any], **head: Any) -> dict[str, An
 
 
 def program(**more: Any) -> dict[str, Any]:
-    env = {"TOKEN": "${LIBRARY_TOKEN}", "PYTHONPATH": str(Path(__file__).parents[2])}
+    env = {"TOKEN": "${LIBRARY_TOKEN}", "PYTHONPATH": ROOT}
     command = {"command": sys.executable, "args": [PROGRAM]}
     return {**command, "env": env, "tools": {"search": "read_only"}, **more}
 
@@ -176,7 +181,7 @@ async def test_tools_that_no_model_takes_are_left_out_and_the_others_work(
         (NOBODY_LISTENS, CLAUDE, True),
         ({"type": "stdio", "command": ["/no/such/program"]}, MESSAGES, False),
         ({"type": "stdio", "command": ["/bin/false"]}, MESSAGES, False),
-        (program(tools={"no_such_tool": "read_only"}), MESSAGES, True),
+        ({**ANOTHER_PROGRAM, "tools": {"no_such_tool": "read_only"}}, MESSAGES, True),
     ],
     ids=["nobody listens", "nobody, optional", "no program", "a program that ends", "without the tool"],
 )

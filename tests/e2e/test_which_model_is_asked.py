@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
-from tests.e2e.agents import every_agent, every_agent_at_length
+from tests.e2e.agents import every_agent, every_agent_at_length, without_cli
 from tests.e2e.stories import World, WorldOf, a_request
 from tests.graph_files import graph_files
 
@@ -63,6 +63,7 @@ async def test_the_registrys_options_reach_the_model(world_of: WorldOf, models_f
         assert run["model"] == asked["model"], model
 
 
+@without_cli
 async def test_a_graph_may_name_a_role_and_its_own_thinking_wins(
     world_of: WorldOf, models_file: Path, tmp_path: Path
 ) -> None:

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from app.platform.embedded.ports import free_port
 from tests import programs
 from tests.authority import Authority
 from tests.e2e.stories import until
 from tests.integration.proxies import listens
 from tests.outgoing_proxy import ConnectProxy, listening, over_tls
 from tests.patience import PATIENCE_S
-from tests.ports import free_port
 
 PROVIDER = "provider.test"
 PASSWORD = "proxy-password-nobody-may-see"

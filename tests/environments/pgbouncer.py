@@ -13,10 +13,10 @@ from uuid import uuid4
 import asyncpg
 
 from app.platform.db import Database
+from app.platform.embedded.ports import free_port
 from tests import programs
 from tests.e2e.stories import until
 from tests.patience import PATIENCE_S
-from tests.ports import free_port
 
 _FILE = """
 [databases]

@@ -12,9 +12,9 @@ from uuid import uuid4
 import asyncpg
 
 from app.platform.embedded import postgres
+from app.platform.embedded.ports import free_port
 from app.platform.embedded.watched import environment
 from tests.patience import PATIENCE_S
-from tests.ports import free_port
 
 
 class Replica:

@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -10,6 +12,8 @@ from mcp.server import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
+
+from app.platform.server.loopback import serve_on_loopback
 
 FORM: dict[str, Any] = {
     "type": "object",
@@ -55,6 +59,14 @@ def a_server(*, legacy: bool = False) -> Server[Any]:
     if legacy:
         server.add_request_handler("server/discover", types.RequestParams, _unknown)
     return server
+
+
+@asynccontextmanager
+async def served(*, legacy: bool = False) -> AsyncIterator[str]:
+    """Serve over HTTP; yields the URL."""
+    app = a_server(legacy=legacy).streamable_http_app()
+    async with app.router.lifespan_context(app), serve_on_loopback(app) as url:
+        yield f"{url}/mcp"
 
 
 async def _unknown(_context: Any, _params: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -47,13 +48,25 @@ async def world(shared_world_of: WorldOf) -> World:
     return await shared_world_of(in_turn(), RUNTALLY_WEBHOOK_ALLOW_PRIVATE=True)
 
 
+@pytest.fixture
+def account() -> str:
+    """The name of an account of the test's own."""
+    return f"tenant-{uuid4().hex}"
+
+
 @pytest_asyncio.fixture(loop_scope="module")
-async def tenant(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def tenant(world: World, account: str) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an account of the test's own in the shared world."""
     scopes = [scope for scope in SCOPES if scope != "admin"]
-    _, key = await world.services.accounts.create_key(f"tenant-{uuid4().hex}", scopes)
+    _, key = await world.services.accounts.create_key(account, scopes)
     async with a_client(world.url, key) as client:
         yield client
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own(world: World, tenant: httpx.AsyncClient) -> World:
+    """The shared world to an account of the test's own."""
+    return replace(world, http=tenant)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

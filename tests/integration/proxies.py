@@ -14,12 +14,12 @@ import httpx
 
 from app.cli.addresses import listen
 from app.cli.serve import served
+from app.platform.embedded.ports import free_port
 from app.platform.settings import Settings
 from tests.architecture.tree import ROOT
 from tests.authority import Authority
 from tests.e2e.stories import KEY, until
 from tests.patience import PATIENCE_S
-from tests.ports import free_port
 
 HOST = "localhost"
 NGINX_MAIN = """

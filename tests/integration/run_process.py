@@ -25,6 +25,7 @@ from app.executors.port import GraphExecutor, RunContext
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey, new_uuid
+from app.platform.clock.clock import Clock
 from app.platform.clock.lease import Lease
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database, Transaction
@@ -174,6 +175,7 @@ async def a_process(
     within_s: float = WITHIN_S,
     memory: MemoryCeiling | None = None,
     telemetry: Telemetry | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Process]:
     """`relay` leads to other processes; `within_s`: how long its commands to them are repeated."""
     log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
@@ -191,6 +193,7 @@ async def a_process(
             message_limits=limits,
             lease=lease,
             telemetry=telemetry,
+            clock=clock or Clock(),
         )
         schemas = await stack.enter_async_context(SchemaChecker(workers=1, check_s=PATIENCE_S))
         queued = QueuedRuns(

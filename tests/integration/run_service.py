@@ -143,6 +143,7 @@ async def a_core(
     executor: GraphExecutor | None = None,
     temporal: Temporal | None = None,
     telemetry: Telemetry | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Core]:
     """Everything that `POST /v1/runs` needs; `executor` replaces the one that plays `script`.
 
@@ -163,6 +164,7 @@ async def a_core(
             limits=messages,
             relay=relay,
             telemetry=telemetry,
+            clock=clock,
         ) as process,
     ):
         acceptance = _an_acceptance(database, process)

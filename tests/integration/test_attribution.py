@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 import httpx
-import pytest
 import pytest_asyncio
 
 from app.billing.chain.sums.comparison import accounts_with_sums, wrong_sums
@@ -18,7 +17,7 @@ from app.billing.receipts.repository import insert_receipts
 from app.simulator.script import Reply, Text, in_turn
 from app.usage.records import Attribution
 from tests.batches import a_line, created, ended
-from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
+from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import a_fact
 from tests.integration.statements import execute, until
 from tests.integration.test_key_labels import GRAPH, ways
@@ -122,11 +121,10 @@ async def test_receipts_are_filtered_by_labels_and_show_them(world: World) -> No
     assert (row["endUser"], json.loads(row["tags"])) == SECOND
 
 
-@pytest.mark.parametrize("graph", [ASSISTANT, "messages:assistant"])
-async def test_a_run_and_its_receipts_keep_what_its_request_says(world_of: WorldOf, graph: str) -> None:
+async def test_a_run_and_its_receipts_keep_what_its_request_says(world_of: WorldOf) -> None:
     world = await world_of(in_turn(Reply((Text("hi"),))))
     labels = {"endUser": "ann", "tags": {"team": "search"}}
-    body = a_request() | labels | {"graphId": graph, "runId": "run-1", "metadata": {"ticket": "7"}}
+    body = a_request() | labels | {"graphId": GRAPH, "runId": "run-1", "metadata": {"ticket": "7"}}
     async with await a_tenant(world, "acme") as client:
         assert (await client.post("/v1/runs/wait", json=body)).raise_for_status().json()["ok"]
         shown = (await client.get("/v1/runs/run-1")).json()

@@ -17,6 +17,8 @@ from app.billing.credit.records import month_of
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
+from app.billing.receipts.open_messages.records import OpenMessage
+from app.billing.receipts.open_messages.repository import find_abandoned_messages, write_open_messages
 from app.billing.receipts.queue import ReceiptQueue
 from app.executors.metering import BilledMetering
 from app.gateway.answer_usage import MessageUsage
@@ -25,20 +27,26 @@ from app.gateway.estimate import CallSize
 from app.ids import MessageId, RunId, RunKey, new_uuid
 from app.platform.clock.clock import Clock
 from app.platform.db import Database
+from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.records import Worker
 from app.runs.recovery.repository import record_worker
 from app.usage.records import Attribution, TokenUsage
-from tests.factories import a_budget, a_plan, an_account, an_open_database
+from tests.e2e.stories import until
+from tests.factories import a_budget, a_fact, a_plan, an_account, an_open_database
 from tests.integration.run_process import ELSEWHERE
+from tests.integration.run_queue import Queue
 from tests.integration.run_service import ONCE, a_core, a_lost_run, beat
-from tests.integration.webhook_seam import charge, payloads, register
+from tests.integration.statements import execute
+from tests.integration.webhook_seam import charge, delivering, payloads, register
 from tests.patience import PATIENCE_S
+from tests.receivers import a_receiver
 
 MODEL = "claude-sonnet-4-6"
 USED = TokenUsage(input_tokens=1_000_000)
 MESSAGE = 30_000_000
 """Its credits."""
 
+_MINUTE = timedelta(minutes=1)
 JUMPS = [timedelta(days=62), timedelta(days=-62)]
 
 
@@ -167,3 +175,35 @@ async def test_webhooks_are_notified_of_the_month_that_was_charged(
         _, used = await Budgets(database).get(key.account_id, "limit")
 
     assert datetime.fromisoformat(sent["resetsAt"]) == used.resets_at
+
+
+async def test_what_was_to_wait_by_a_clock_that_went_back_waits_no_longer(
+    database: Database, key: KeyRecord, database_url: str
+) -> None:
+    """Deliveries, messages of runs that are gone, offers to a worker: all from 62 days ahead."""
+    fact, limits = (
+        a_fact(key, "msg_2", run="gone"),
+        DispatchLimits(100, kept_for=_MINUTE, offered_for=_MINUTE),
+    )
+    async with a_receiver() as receiver, planted_time(database_url, JUMPS[0]) as ahead:
+        await register(database, key, receiver.url, ["receipt.created"])
+        await charge(database, key, "msg_1")
+        await execute(ahead, "UPDATE webhook_deliveries SET next_attempt_at = now()")
+        async with ahead.transaction() as tx:
+            await write_open_messages(tx, [OpenMessage(fact, is_complete=False)])
+        keeps, other = Queue(ahead, limits), Queue(ahead, limits)
+        await keeps.join(4)
+        await other.join(4)
+        await keeps.post(key, "r0", chat="chat", at_once=True)
+        await keeps.end(key, "r0")
+        offered = await other.post(key, "r1", chat="chat", at_once=True)
+        await plant(database_url, timedelta())
+
+        async with ahead.read() as reader:
+            found = await find_abandoned_messages(reader, age_s=1, limit=9)
+        claimed = await other.claim()
+        async with delivering(ahead):
+            await until(lambda: bool(receiver.posts))
+
+    assert [message.source_reference for message in found] == [fact.source_reference]
+    assert (offered.status, claimed) == ("queued", ["r1"])

@@ -6,6 +6,7 @@ import pytest
 
 from app.auth.records import KeyRecord
 from app.ids import RunId, RunKey
+from app.platform.clock.clock import host_time
 from app.platform.db import Database
 from app.platform.storage.records import Retention
 from app.requests.messages import Message
@@ -85,7 +86,7 @@ async def test_conversations_that_are_not_used_are_deleted_by_two_servers_at_onc
     for number in range(7):
         await a_turn(database, await an_account(database, f"account-{number}"), "r1", ended=number > 0)
     longer_than = Retention(transcripts_days=2)
-    early = await conversations.delete_unused(longer_than, 4)
+    early = await conversations.delete_unused(longer_than, host_time(), 4)
     # The first has an active run, the last was used since.
     await execute(
         database,
@@ -94,9 +95,9 @@ async def test_conversations_that_are_not_used_are_deleted_by_two_servers_at_onc
         " (SELECT id FROM accounts WHERE name = 'account-6')",
     )
 
-    work = [conversations.delete_unused(longer_than, 4) for _ in range(2)]
+    work = [conversations.delete_unused(longer_than, host_time(), 4) for _ in range(2)]
     deleted = sum(await asyncio.gather(*work))
-    deleted += await conversations.delete_unused(longer_than, 4)
+    deleted += await conversations.delete_unused(longer_than, host_time(), 4)
 
     left = await rows(
         database, "SELECT name FROM sessions JOIN accounts ON accounts.id = account_id ORDER BY name"

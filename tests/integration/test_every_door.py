@@ -5,6 +5,7 @@
 every operation with keys of two accounts.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
@@ -19,7 +20,7 @@ from app.models.registry import UnknownModel
 from app.requests.principal import SCOPES
 from app.runs.generate import Generator
 from app.runs.requests.generate import GenerateTextRequest
-from app.simulator.script import Block, Reply, Responder, Text, Thinking, ToolUse, in_turn
+from app.simulator.script import Block, Hold, Reply, Responder, Text, Thinking, ToolUse, in_turn
 from tests.e2e.agents import MESSAGES, named
 from tests.e2e.office import MAIL, close_office, office
 from tests.e2e.office import settings as office_settings
@@ -28,7 +29,7 @@ from tests.e2e.test_the_bill_equals_the_wire import CACHED
 from tests.e2e.the_bill import bill, wire
 from tests.integration.doors import DOORS, MANAGED, RESPONSES, managed, openai, stream
 from tests.integration.mcp_messages import TOKEN, WITH_TASKS, a_call, beginning, in_session, modern, of_task
-from tests.patience import until_shown
+from tests.patience import PATIENCE_S, until_shown
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 every_door = pytest.mark.parametrize("door", DOORS)
@@ -174,6 +175,21 @@ async def test_the_budget_that_ends_a_run_is_named_with_the_time_it_starts_again
         shown.append(await LATER[door](tenant, answer))
     assert "team-7" in shown[-1], shown
     assert budget["resetsAt"] in shown[-1], shown
+
+
+async def test_a_response_has_ended_when_its_cancellation_is_answered(
+    world: World, tenant: httpx.AsyncClient
+) -> None:
+    hold = Hold(index=2)
+    world.simulator.responder = lambda _: Reply([Text(WORDS)], hold=hold)
+    begun = (await openai(RESPONSES, background=True)(tenant, GRAPH, "hi")).json()
+    async with asyncio.timeout(PATIENCE_S):
+        await hold.reached.wait()
+
+    answers = [(await tenant.post(f"{RESPONSES}/{begun['id']}/cancel")).json() for _ in range(2)]
+
+    assert [answer["status"] for answer in answers] == ["cancelled"] * 2
+    assert answers[0] == (await tenant.get(f"{RESPONSES}/{begun['id']}")).json()
 
 
 async def test_an_unknown_role_is_named_before_a_run_begins(world: World) -> None:

@@ -31,7 +31,7 @@ NO_CALLS = {
 class TestWhatIsRefused:
     """Nothing of it reaches the provider."""
 
-    async def test_a_body_that_is_no_call(self, world_of: WorldOf) -> None:
+    async def test_what_is_no_call(self, world_of: WorldOf) -> None:
         world = await world_of(lambda _: Reply([Text("ok")]))
         headers = {"content-type": "application/json"}
 
@@ -39,6 +39,12 @@ class TestWhatIsRefused:
             for path in (external_calls.MESSAGES, f"{external_calls.MESSAGES}/count_tokens"):
                 answer = await world.http.post(path, content=body, headers=headers)
                 assert external_calls.error_of(answer) == refused, path
+        elsewhere = await world.http.get("/anthropic/v1/files")
+        run = {"graphId": "external:anthropic", "messages": [{"role": "user", "content": "hi"}]}
+        as_graph = await world.http.post("/v1/runs", json=run)
+
+        assert external_calls.error_of(elsewhere)[:2] == (404, "not_found_error")
+        assert (as_graph.status_code, as_graph.json()["code"]) == (404, "graph_not_found")
         assert world.simulator.requests == []
         assert await external_calls.sessions(world.http) == []
 
@@ -75,21 +81,6 @@ class TestWhatIsRefused:
         refused = [external_calls.error_of(answer) for answer in answers if answer.status_code != 200]
         assert [kind for _, kind, _ in refused] == [kinds[status] for status, _, _ in refused]
         assert len(world.simulator.requests) == 2
-
-    async def test_unknown_paths_are_answered_in_the_apis_form(self, world_of: WorldOf) -> None:
-        world = await world_of(lambda _: Reply([Text("ok")]))
-
-        answer = await world.http.get("/anthropic/v1/files")
-
-        assert external_calls.error_of(answer)[:2] == (404, "not_found_error")
-
-    async def test_no_graph_of_this_name_can_be_run(self, world_of: WorldOf) -> None:
-        world = await world_of(lambda _: Reply([Text("ok")]))
-        run = {"graphId": "external:anthropic", "messages": [{"role": "user", "content": "hi"}]}
-
-        answer = await world.http.post("/v1/runs", json=run)
-
-        assert (answer.status_code, answer.json()["code"]) == (404, "graph_not_found")
 
 
 async def test_a_session_makes_so_many_calls_at_once(world_of: WorldOf) -> None:

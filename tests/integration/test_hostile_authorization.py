@@ -12,7 +12,7 @@ from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
 from app.tools.mcp.connection import McpServerUnavailable
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import HttpServer, SseServer
-from tests.integration.hostile_mcp import without_end
+from tests.integration.hostile_program import without_end
 from tests.integration.test_hostile_tool_servers import MB, most_memory
 from tests.integration.test_tool_servers_with_oauth import SECRET, Protected
 

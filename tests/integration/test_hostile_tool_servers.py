@@ -25,7 +25,8 @@ from app.tools.runner import ToolRunner
 from runtally.tools.result import ToolResult
 from runtally.tools.tool import ToolContext
 from tests.bystander import a_bystander
-from tests.integration.hostile_mcp import NOISE, SEARCH, HostileServer, serving, without_end
+from tests.integration.hostile_mcp import HostileServer, serving
+from tests.integration.hostile_program import NOISE, SEARCH, without_end
 from tests.unit.platform.json_schema.schemas import a_bomb
 
 MB = 2**20
@@ -46,7 +47,7 @@ async def connected(
     """Connections to a server: over HTTP, or to a program that was told how to behave."""
     tools = {tool_id.partition("__")[2]: effect for tool_id in wanted}
     if isinstance(server, str):
-        command = [sys.executable, "-m", "tests.integration.hostile_mcp", server]
+        command = [sys.executable, "-m", "tests.integration.hostile_program", server]
         env = {"PYTHONPATH": ROOT}
         spec: Any = StdioServer(type="stdio", command=command, env=env, tools=tools, **more)
     else:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -41,12 +40,6 @@ def answer(request: ApiRequest) -> Reply:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(shared_world_of: WorldOf) -> World:
     return await shared_world_of(answer)
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def own(world: World, tenant: httpx.AsyncClient) -> World:
-    """The shared world to an account of the test's own."""
-    return replace(world, http=tenant)
 
 
 async def a_tenant(world: World, account: str, name: str | None = None) -> tuple[KeyRecord, str]:

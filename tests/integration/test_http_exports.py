@@ -28,7 +28,7 @@ from app.platform.pagination import MAX_PAGE
 from app.usage.records import TokenUsage
 from tests.clients.quick_starts import programs
 from tests.e2e.stories import World, a_client
-from tests.e2e.test_the_commands import of_program
+from tests.e2e.test_the_commands import command, of_program
 from tests.factories import a_fact
 from tests.integration.conftest import in_shared_world
 
@@ -97,21 +97,22 @@ async def test_the_command_writes_what_the_server_sends(
 ) -> None:
     http, secret = billed
     variables = {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": secret}
+    export = ["export", "focus", "--from", "2026-10-01", "--to"]
 
-    async def ran(until: str, **others: str) -> subprocess.CompletedProcess[bytes]:
-        command = ["-m", "app", "export", "focus", "--from", "2026-10-01", "--to", until]
-        environment = of_program(tmp_path, **{**variables, **others})
-        return await asyncio.to_thread(
-            subprocess.run, [sys.executable, *command], env=environment, capture_output=True
-        )
-
-    done, backwards = await ran("2026-10-31"), await ran("2026-09-01")
-    lost = await ran("2026-10-31", RUNTALLY_URL="http://127.0.0.1:9")
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "app", *export, "2026-10-31"],
+        env=of_program(tmp_path, **variables),
+        capture_output=True,
+    )
+    backwards = await command(tmp_path, *export, "2026-09-01", **variables)
+    elsewhere = {**variables, "RUNTALLY_URL": "http://127.0.0.1:9"}
+    lost = await command(tmp_path, *export, "2026-10-31", **elsewhere)
     response = await http.get("/v1/exports/focus", params=PERIOD)
 
     assert (done.returncode, done.stdout) == (0, response.content)
-    assert (backwards.returncode, b"to: must be later than from" in backwards.stderr) == (2, True)
-    assert (lost.returncode, b"No server can be reached at http://127.0.0.1:9" in lost.stderr) == (1, True)
+    assert (backwards.exit_code, "to: must be later than from" in backwards.output) == (2, True)
+    assert (lost.exit_code, "No server can be reached at http://127.0.0.1:9" in lost.output) == (1, True)
 
 
 @pytest.mark.parametrize("title", ["pandas", "DuckDB"])

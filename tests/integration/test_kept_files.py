@@ -1,17 +1,21 @@
 """The files of a conversation in the database: which turn begins with which, and what is stored of them."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.ids import RunId, RunKey
-from app.platform.db import Database, StatementFailed
+from app.errors import Unavailable
+from app.ids import AccountId, RunId, RunKey
+from app.platform.db import Database, DatabaseUnavailable, StatementFailed, Transaction
+from app.platform.objects.service import Objects
+from app.platform.objects.storage import ContentsUnavailable
 from app.platform.storage.repository import stored_bytes
 from app.requests.outcome import FileChange
+from app.workspaces.notices import FILES_LOST
 from app.workspaces.repository import delete_files, insert_contents, lock_contents
 from app.workspaces.service import Workspaces
 from app.workspaces.spec import WorkspaceSpec
@@ -234,3 +238,34 @@ async def test_more_than_the_limits_allow_is_not_kept_and_half_of_it_neither(
     diff = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n\\ No newline at end of file\n+2\n\\ No newline at end of file"
     assert changed.model_dump()["files"][0] == FileChange(path="a", change="changed", diff=diff).model_dump()
     assert contents(await opened(database, third, tmp_path / "3")) == {"a": "1", "b": "1"}
+
+
+class AwayObjects(Objects):
+    """Contents that cannot be stored for some times."""
+
+    def __init__(self, error: Unavailable) -> None:
+        super().__init__()
+        self.error, self.times = error, 20
+
+    async def hold(self, tx: Transaction, account_id: AccountId, hashes: Collection[str]) -> None:
+        self.times -= 1
+        if self.times:
+            raise self.error
+        await super().hold(tx, account_id, hashes)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_kept"), [(DatabaseUnavailable(), True), (ContentsUnavailable(), False)]
+)
+async def test_files_wait_for_the_database_without_which_the_run_does_not_end(
+    database: Database, tmp_path: Path, error: Unavailable, *, is_kept: bool
+) -> None:
+    first = await a_kept_turn(database, await an_account(database), "r1")
+    workspace = await opened(database, first, tmp_path / "1")
+    (workspace.path / "a").write_text("1")
+
+    files = Workspaces(database, [], AwayObjects(error), retry_s=0)
+    events = await files.store_outputs(first, 0, workspace=workspace)
+
+    assert (FILES_LOST in events) != is_kept
+    assert [file.path for file in (await files.listing(first)).files] == (["a"] if is_kept else [])

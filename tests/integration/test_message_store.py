@@ -64,13 +64,13 @@ async def test_the_next_run_sends_what_the_one_before_sent_byte_for_byte(
     first.add_message(message, model="m")
     first.add_user([{"type": "tool_result", "tool_use_id": "t1", "content": [], "is_error": False}])
     first.add_message(a_message(Text("Done.")), model="m")
-    await first.close()
+    await first.close(asyncio.Event())
 
     second = await transcript_of(database, next_run(plan), Message.of(role="user", content="and now?"))
 
     assert str(second.messages[:-1]) == str(first.messages)
     assert second.messages[-1]["content"] == [{"type": "text", "text": "and now?"}]
-    await second.close()
+    await second.close(asyncio.Event())
 
 
 async def test_a_history_posted_first_is_kept_and_one_that_contradicts_is_refused(
@@ -83,12 +83,12 @@ async def test_a_history_posted_first_is_kept_and_one_that_contradicts_is_refuse
     ]
     first = await transcript_of(database, plan, *history)
     first.add_message(a_message(Text("Welcome.")), model="m")
-    await first.close()
+    await first.close(asyncio.Event())
 
     later = [*history, Message.of(role="assistant", content="Welcome."), AGAIN]
     second = await transcript_of(database, next_run(plan), *later)
     assert [message["role"] for message in second.messages] == ["user", "assistant"] * 2 + ["user"]
-    await second.close()
+    await second.close(asyncio.Event())
     with pytest.raises(ExecutionFailed):
         await transcript_of(
             database, next_run(plan, "r3"), HI, Message.of(role="assistant", content="No."), AGAIN
@@ -98,14 +98,14 @@ async def test_a_history_posted_first_is_kept_and_one_that_contradicts_is_refuse
 async def test_a_run_that_is_resumed_goes_on_where_it_stopped(database: Database, plan: RunPlan) -> None:
     first = await transcript_of(database, plan, HI)
     first.add_message(a_message(ToolUse("look", {}, "t1")), model="m")
-    await first.close()
+    await first.close(asyncio.Event())
 
     again = await transcript_of(database, plan, HI)
 
     assert [message["role"] for message in again.messages] == ["user", "assistant", "user", "user"]
     assert again.messages[2]["content"][0]["tool_use_id"] == "t1"
     assert again.messages[3]["content"][0]["text"] == RESUME_PROMPT
-    await again.close()
+    await again.close(asyncio.Event())
 
 
 async def test_a_line_that_cannot_be_stored_keeps_no_other_from_being_stored(
@@ -115,6 +115,6 @@ async def test_a_line_that_cannot_be_stored_keeps_no_other_from_being_stored(
     transcript.add_user([{"type": "tool_result", "tool_use_id": "t1", "content": float("nan")}])
     transcript.add_message(a_message(Text("hello")), model="m")
     async with asyncio.timeout(PATIENCE_S):
-        await transcript.close()
+        await transcript.close(asyncio.Event())
 
     assert [message["role"] for message in await stored(database, plan)] == ["user", "assistant"]

@@ -191,8 +191,8 @@ async def test_what_nothing_refers_to_is_deleted_and_all_else_is_kept(
     run = await a_stored_request(database, objects, key, a_request(OTHER))
     never = {sha256_of("never"): b"n" * 100}
     await objects.write(key.account_id, never)
-    async with database.read() as reader:
-        counted = await stored_bytes(reader, key.account_id)
+    async with database.write() as tx:
+        counted = await stored_bytes(tx, key.account_id)
 
     await drop_unused(database, objects)
     after_commits = len(s3.contents())
@@ -207,8 +207,8 @@ async def test_what_nothing_refers_to_is_deleted_and_all_else_is_kept(
 
     assert (after_commits, with_the_fork, len(s3.contents())) == (2, 2, 0)
     assert await scalar(database, "SELECT count(*) FROM stored_objects") == 0
-    async with database.read() as reader:
-        left = await stored_bytes(reader, key.account_id)
+    async with database.write() as tx:
+        left = await stored_bytes(tx, key.account_id)
     assert counted - left > len(LARGE.encode()) + len(OTHER.encode()) + 100
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.platform.clock.clock import host_time
 from app.platform.pagination import PageRequest
 from app.platform.storage.records import Retention
 from app.platform.storage.repository import stored_bytes
@@ -135,8 +136,8 @@ async def test_what_a_conversation_is_created_with_counts_as_stored_until_it_is_
     account = (await world.services.accounts.authenticate(key)).account_id
 
     async def stored() -> int:
-        async with world.services.database.read() as reader:
-            return await stored_bytes(reader, account)
+        async with world.services.database.write() as tx:
+            return await stored_bytes(tx, account)
 
     before = await stored()
     path = await created(tenant, "One")
@@ -148,7 +149,7 @@ async def test_what_a_conversation_is_created_with_counts_as_stored_until_it_is_
     name = (await created(tenant, "Unused")).rpartition("/")[2]
     aged = "UPDATE sessions SET updated_at = now() - interval '2 days' WHERE state_key = :name"
     await execute(world.services.database, aged, name=name)
-    deleted = await world.services.conversations.delete_unused(Retention(transcripts_days=1), 20)
+    deleted = await world.services.conversations.delete_unused(Retention(transcripts_days=1), host_time(), 20)
 
     assert before < first < first + 1000 < second
     assert deleted == 1

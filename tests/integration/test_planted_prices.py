@@ -3,13 +3,11 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
-from rich.console import Console
 
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
@@ -17,11 +15,10 @@ from app.billing.prices.price_file import read_prices
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.records import Receipt
 from app.billing.receipts.repricing import correct, reprice
-from app.cli.credits import reprice_receipts
+from app.cli.commands.credits import reprice as reprice_receipts
 from app.errors import Invalid
 from app.platform.db import Database
 from app.simulator.script import Reply, Text
-from tests.e2e.stories import the_settings
 from tests.factories import an_account
 from tests.integration.bookkeeping import SONNET, bookkeeping
 from tests.integration.dollars import WAYS, Way
@@ -146,25 +143,26 @@ async def test_a_wrong_price_is_corrected_in_both_directions_and_as_often_as_nee
 
 
 async def test_the_command_corrects_what_an_operator_has_mended(
-    database: Database, database_url: str, tmp_path: Path
+    database: Database,
+    database_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     async with a_priced_wire(database, tmp_path, price_list(tmp_path, a_file("30"))) as wire:
         await wire.bill("wrong", [asking(UsageObject(COUNTS))])
         (tmp_path / "prices.yaml").write_text(a_file("3"))
-        settings = the_settings(
-            tmp_path, database_url, "http://unused", RUNTALLY_PRICES_FILE=tmp_path / "prices.yaml"
-        )
-        output = StringIO()
-        console = Console(file=output, width=200)
+        monkeypatch.setenv("DATABASE_URL", database_url)
+        monkeypatch.setenv("RUNTALLY_PRICES_FILE", str(tmp_path / "prices.yaml"))
         since = datetime(2026, 1, 1)  # noqa: DTZ001 - as an operator types it
-        await reprice_receipts(settings, console, used_since=since, dry_run=True)
+        await reprice_receipts(since, dry_run=True)
         planned = await wire.receipts("wrong")
-        await reprice_receipts(settings, console, used_since=since)
+        await reprice_receipts(since)
         receipts = await wire.receipts("wrong")
         with pytest.raises(Invalid, match="--used-since"):
-            await reprice_receipts(settings, console, dry_run=True)
+            await reprice_receipts(dry_run=True)
 
-    assert output.getvalue().splitlines() == [
+    assert capsys.readouterr().out.splitlines() == [
         "1 receipts would be adjusted, -0.0540000000 USD.",
         "1 receipts adjusted, -0.0540000000 USD.",
     ]

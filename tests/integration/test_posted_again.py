@@ -281,6 +281,20 @@ async def test_an_empty_session_is_created_once(tenant: httpx.AsyncClient) -> No
     assert len((await tenant.get(MANAGED)).json()["data"]) == 2
 
 
+@pytest.mark.parametrize("path", ["/managed-agents/v1/deployments/{}/run", "/v1/schedules/{}/trigger"])
+async def test_a_deployment_is_run_once(tenant: httpx.AsyncClient, path: str) -> None:
+    order = {**NEW_SESSION, "name": "x", "initial_events": [event("hi")]}
+    deployment = (await tenant.post("/managed-agents/v1/deployments", json=order)).raise_for_status().json()
+
+    answers = [
+        await tenant.post(path.format(deployment["id"]), headers={"Idempotency-Key": key}) for key in "aab"
+    ]
+
+    first, again, other = (answer.raise_for_status().json() for answer in answers)
+    assert first == again != other
+    assert len(await all_runs(tenant)) == 2
+
+
 async def test_a_key_that_cannot_be_is_named(tenant: httpx.AsyncClient) -> None:
     answer = await tenant.post(
         CHAT, json={"model": MODEL, "messages": [said("hi")]}, headers={"Idempotency-Key": "x" * 256}

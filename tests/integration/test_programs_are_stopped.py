@@ -25,7 +25,7 @@ def programs() -> list[psutil.Process]:
     return [
         child
         for child in children
-        if child.status() != psutil.STATUS_ZOMBIE and "tests.integration.hostile_mcp" in child.cmdline()
+        if child.status() != psutil.STATUS_ZOMBIE and "tests.integration.hostile_program" in child.cmdline()
     ]
 
 

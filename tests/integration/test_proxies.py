@@ -11,6 +11,7 @@ import httpx_sse
 import pytest
 import pytest_asyncio
 
+from app.platform.embedded.ports import free_port
 from app.simulator.script import ApiRequest, Hold, Reply, Text
 from app.simulator.server import Simulator
 from tests.conftest import a_database
@@ -18,7 +19,6 @@ from tests.e2e.stories import KEY, PROVIDER_KEY, the_settings
 from tests.integration.gateway_seam import FIRST_DELTA
 from tests.integration.proxies import PROXIES, Proxy, Restartable, a_proxy
 from tests.patience import PATIENCE_S
-from tests.ports import free_port
 from tests.programs import require
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

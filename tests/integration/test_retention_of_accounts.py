@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +17,7 @@ from app.cli.main import app
 from app.errors import Invalid
 from app.events import TextDelta
 from app.ids import RunId, RunKey, new_uuid
+from app.platform.clock.clock import Clock, host_time
 from app.platform.db import Database
 from app.platform.storage.records import KEPT_FOR_EVER, Retention
 from app.platform.storage.service import StorageQuota
@@ -68,11 +69,14 @@ async def an_old_run(database: Database, key: KeyRecord, name: str, *, days: int
     return run
 
 
-async def sweep(database: Database, by_default: Retention = KEPT_FOR_EVER) -> list[int]:
+async def sweep(
+    database: Database, by_default: Retention = KEPT_FOR_EVER, *, clock: Clock | None = None
+) -> list[int]:
     """What servers do every minute; how much each part has deleted."""
     conversations, storage = conversations_over(database), StorageQuota(database, None)
-    contents = RunDeletion(database, storage, conversations.delete_unused, by_default)
-    files = Workspaces(database, ())
+    clock = clock or Clock()
+    contents = RunDeletion(database, storage, conversations.delete_unused, by_default, clock)
+    files = Workspaces(database, (), clock=clock)
     return [
         await contents.delete_old(),
         await contents.delete_old_events(),
@@ -125,6 +129,20 @@ async def test_each_kind_has_a_time_of_its_own_and_other_accounts_keep_theirs(
     assert again == [0] * 5
     (receipts,) = await rows(database, "SELECT count(*) AS number FROM charge_receipts")
     assert receipts.number == 1
+
+
+async def test_a_database_whose_clock_has_jumped_forward_deletes_nothing_early(database: Database) -> None:
+    """By the server's clock, all of it has just ended, and the conversation was just used."""
+    strict, other = await two_accounts(database, evidence_days=3, workspaces_days=3)
+    await AccountRetention(database, KEPT_FOR_EVER).change(other.account_id, {"contents_days": 3})
+    await a_turn(database, strict, "turn")
+    await execute(database, "UPDATE sessions SET updated_at = now() - interval '20 days'")
+    by_default = Retention(events_days=3, transcripts_days=3)
+
+    early = await sweep(database, by_default, clock=Clock(lambda: host_time() - timedelta(days=20)))
+    later = await sweep(database, by_default)
+
+    assert (early, all(later)) == ([0] * 5, True)
 
 
 async def test_whatever_is_shorter_counts(database: Database) -> None:
@@ -207,7 +225,7 @@ async def test_a_sweep_deletes_more_than_one_batch_of_some_accounts_and_reads_wh
     )
     async with database.transaction() as tx:
         before = (await tx.execute(read)).scalar_one()
-        assert await lock_runs_with_old_evidence(tx, most=20) == []
+        assert await lock_runs_with_old_evidence(tx, until=host_time(), most=20) == []
         assert (await tx.execute(read)).scalar_one() - before <= 50
     assert deleted == [20, 4, 0]
 

@@ -183,6 +183,19 @@ async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(
     assert (await ledger.balance(run.account_id)).spent == 300
 
 
+async def test_a_run_of_which_nothing_is_still_to_be_debited_releases_its_credit_when_it_ends(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    run = await a_reserving_run(database, key, 1000)
+
+    async with a_process(database, tmp_path, executor=Executing(do_nothing)) as process:
+        active = process.supervisor.start(a_plan(run=run), REQUEST)
+        await active.ended.wait()
+        credit = await CreditLedger(database).balance(run.account_id)
+
+    assert (credit.reserved, credit.balance) == (0, 1000)
+
+
 async def test_a_reservation_made_after_another_process_ended_the_run_is_released(
     database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:

@@ -132,11 +132,28 @@ async def test_a_key_that_has_expired_starts_nothing(database: Database, key: Ke
 async def test_a_run_needs_room_for_its_request(database: Database, key: KeyRecord) -> None:
     queue = Queue(database)
     await queue.post(key, "one")
-    async with database.read() as reader:
-        used = await stored_bytes(reader, key.account_id)
+    async with database.write() as tx:
+        used = await stored_bytes(tx, key.account_id)
 
     assert await stored(queue, queue.new(key, "two"), max_stored=used + SIZE - 1) is None
     assert await stored(queue, queue.new(key, "two"), max_stored=used + SIZE) is not None
+
+
+async def test_many_changes_of_what_is_stored_are_summed_once(database: Database, key: KeyRecord) -> None:
+    queue, sums = Queue(database), "SELECT sum(bytes)::int AS bytes, count(*) AS changes FROM storage_changes"
+    await queue.post(key, "one")
+    change = "INSERT INTO storage_changes (owner, bytes) SELECT :owner, 1 FROM generate_series(1, 500)"
+    await execute(database, change, owner=str(key.account_id))
+    (before,) = await queue.rows(sums)
+    enough = before.bytes + SIZE
+
+    some = await asyncio.gather(*(stored(queue, queue.new(key, run), max_stored=enough) for run in "234"))
+
+    (after,) = await queue.rows(sums)
+    assert any(some)
+    assert after.bytes == before.bytes + SIZE * sum(each is not None for each in some)
+    assert after.changes < 10
+    assert await stored(queue, queue.new(key, "five"), max_stored=enough) is None
 
 
 async def test_an_id_is_stored_once(database: Database, key: KeyRecord) -> None:

@@ -114,6 +114,20 @@ async def test_each_request_for_a_run_has_a_due_time_of_its_own(open_server: Ope
         ]
 
 
+async def test_a_request_that_is_repeated_with_its_key_has_one_run(open_server: OpenServer) -> None:
+    async with open_server() as server:
+        first, second = [await server.schedule(overlap="allow") for _ in range(2)]
+        triggered = []
+        for minute, (schedule, key) in enumerate([(first, "k"), (first, "k"), (first, "l"), (second, "k")]):
+            await server.at(NOON + minute * timedelta(seconds=1))
+            triggered.append(await server.service.trigger(server.owner, schedule.schedule_id, key))
+        await server.ended()
+
+        assert triggered[0] == triggered[1]
+        assert len({due.run_id for due in triggered}) == len(await server.runs()) == 3
+        assert {due.outcome for due in triggered} == {"started"}
+
+
 async def test_while_a_request_starts_a_run_its_schedule_may_be_paused(open_server: OpenServer) -> None:
     async with open_server() as server:
         schedule = await server.schedule(paused=True)

@@ -1,6 +1,7 @@
 """The protocol of our ports, on a port, with an app that needs nothing."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -11,6 +12,7 @@ from uvicorn.server import ServerState
 
 from app.platform.server import protocol
 from app.platform.server.loopback import Receive, Scope, Send
+from app.platform.server.refusals import RefusalForm
 from tests.e2e.stories import until
 from tests.patience import PATIENCE_S
 
@@ -95,10 +97,12 @@ async def answer(send: Send, body: bytes) -> None:
 
 
 @asynccontextmanager
-async def served(app: Any = measures, *, keep_alive_s: float = 60, **limits: Any) -> AsyncIterator[Port]:
+async def served(
+    app: Any = measures, *form: RefusalForm, keep_alive_s: float = 60, **limits: Any
+) -> AsyncIterator[Port]:
     """Serve while the body runs, with limits that are soon reached."""
     usual = {"connections": 5, "per_address": 100, "header_timeout_s": 60, "write_timeout_s": 60}
-    table = protocol.ConnectionTable(protocol.ConnectionLimits(**{**usual, **limits}))
+    table = protocol.ConnectionTable(protocol.ConnectionLimits(**{**usual, **limits}), *form)
     config = uvicorn.Config(
         app,
         interface="asgi3",
@@ -172,6 +176,31 @@ async def test_invalid_and_oversized_requests_are_refused(sent: list[bytes], sta
     assert came.startswith(f"HTTP/1.1 {status} ".encode()), came[:200]
     assert b"application/problem+json" in came
     assert b"nosniff" in came
+
+
+def of_a_wire(path: str, problem: dict[str, Any]) -> tuple[int, dict[str, Any], list[tuple[bytes, bytes]]]:
+    """Has its own words."""
+    return 400, {"path": path[:5], "was": problem["status"]}, [(b"x-wire", b"yes")]
+
+
+@pytest.mark.parametrize(
+    ("sent", "found"),
+    [
+        (b"GET /a%62c?" + b"x" * protocol.MAX_URL_BYTES, {"path": "/abc", "was": 414}),
+        (b"GET /abc/" + b"x" * protocol.MAX_URL_BYTES, {"path": "/abc/", "was": 414}),
+        (b"GET /abc HTTP/1.1\r\nX: " + b"x" * protocol.MAX_HEAD_BYTES, {"path": "/abc", "was": 431}),
+        (b"POST /abc HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", {"path": "/abc", "was": 400}),
+        (b"GET /abc HTTP/1.1\r\nHost:", {"path": "/abc", "was": 408}),
+        (b"", {"path": "", "was": 408}),
+    ],
+)
+async def test_a_refusal_has_the_form_of_its_path(sent: bytes, found: dict[str, Any]) -> None:
+    async with served(measures, of_a_wire, header_timeout_s=0.2) as port:
+        head, _, body = (await port.answered(sent)).partition(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n")
+    assert b"\r\nx-wire: yes" in head
+    assert json.loads(body) == found
 
 
 @pytest.mark.parametrize(

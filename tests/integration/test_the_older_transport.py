@@ -12,7 +12,7 @@ from app.platform.json_schema.checker import SchemaChecker
 from app.platform.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import SseServer
-from tests.integration.hostile_mcp import HELLO, SEARCH
+from tests.integration.hostile_program import HELLO, SEARCH
 from tests.integration.test_tool_servers_that_are_lost import FOUND, Calls
 from tests.patience import PATIENCE_S
 

@@ -4,9 +4,10 @@ import base64
 import hmac
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import jwt
@@ -23,6 +24,7 @@ from app.auth.tokens.service import Tokens
 from app.errors import Unauthenticated
 from app.platform.audit.records import AuditFilter
 from app.platform.audit.service import AuditLog
+from app.platform.clock.clock import host_time
 from app.platform.db import Database
 from app.platform.issuers.tokens import TokenIssuer
 from app.platform.pagination import PageRequest
@@ -47,11 +49,13 @@ def of(issuer: IssuerOfTokens, **fields: Any) -> TokenIssuer:
 
 
 @asynccontextmanager
-async def tokens_of(database: Database, *issuers: TokenIssuer) -> AsyncIterator[tuple[Tokens, Clock]]:
+async def tokens_of(
+    database: Database, *issuers: TokenIssuer, now: Callable[[], datetime] = host_time
+) -> AsyncIterator[tuple[Tokens, Clock]]:
     """What accepts the tokens of these, over an account `acme`."""
     accounts, clock = Accounts(database), Clock()
     await accounts.create_account("acme")
-    async with IssuerKeys(clock=clock) as keys:
+    async with IssuerKeys(clock=clock, now=now) as keys:
         yield Tokens(KeyHolders(accounts), keys, issuers), clock
 
 
@@ -173,6 +177,19 @@ async def test_clocks_may_differ_by_a_minute(database: Database) -> None:
     assert past.terms.expires_at is not None
     assert 0 < past.terms.expires_at.timestamp() - NOW() <= SKEW_S
     assert late.terms.expires_at is not None
+
+
+@pytest.mark.parametrize(("hours", "error"), [(2, TokenExpired), (-2, TokenRefused)])
+async def test_the_clock_that_others_confirm_decides_and_not_that_of_the_host(
+    database: Database, hours: int, error: type[Unauthenticated]
+) -> None:
+    def now() -> datetime:
+        return host_time() + timedelta(hours=hours)
+
+    async with an_issuer() as issuer, tokens_of(database, of(issuer), now=now) as (tokens, _):
+        with pytest.raises(error):
+            await tokens.authenticate(issuer.token(exp=NOW() + 3600, iat=NOW()))
+        await tokens.authenticate(issuer.token(exp=now().timestamp() + 3600, iat=now().timestamp()))
 
 
 async def test_the_example_of_the_guide_is_accepted(database: Database) -> None:

@@ -9,7 +9,8 @@ import pytest
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.server.loopback import Receive, Scope, Send, read_body
 from tests.e2e.stories import until
-from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
+from tests.integration.hostile_mcp import HostileServer, serving
+from tests.integration.hostile_program import SEARCH
 from tests.integration.test_hostile_tool_servers import connected
 from tests.integration.test_tool_servers_that_are_lost import FOUND, Calls, Forgetful
 from tests.patience import PATIENCE_S

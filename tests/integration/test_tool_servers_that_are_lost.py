@@ -19,7 +19,8 @@ from runtally.tools.content import ToolImage, ToolText
 from runtally.tools.result import ToolResult
 from runtally.tools.tool import Tool, ToolContext
 from tests.clients.mcp_kinds import server as kinds
-from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
+from tests.integration.hostile_mcp import HostileServer, serving
+from tests.integration.hostile_program import SEARCH
 from tests.integration.test_hostile_tool_servers import RUN, connected
 
 FOUND = {"content": [{"type": "text", "text": "found"}]}

@@ -10,7 +10,8 @@ import pytest
 
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.server.loopback import Receive, Scope, Send
-from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
+from tests.integration.hostile_mcp import HostileServer, serving
+from tests.integration.hostile_program import SEARCH
 from tests.integration.test_hostile_tool_servers import ID, call, connected
 from tests.patience import PATIENCE_S
 

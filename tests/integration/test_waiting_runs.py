@@ -11,6 +11,7 @@ from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNot
 from app.executors.port import RunContext, RunParked
 from app.executors.waiting.port import StoredCall
 from app.ids import RunKey
+from app.platform.clock.clock import Clock, host_time
 from app.platform.db import Database
 from app.runs.commands.answered_calls import answered_call
 from app.runs.commands.records import SubmitToolResult
@@ -170,19 +171,21 @@ async def test_calls_whose_time_is_up_are_resolved_and_their_runs_queued(
     assert (before.status, after.status) == ("waiting", "queued")
 
 
-async def test_a_process_that_stops_parks_the_runs_that_wait(open_core: OpenCore, database: Database) -> None:
-    async def do(context: RunContext) -> None:
-        control = context.control
-        control.can_park = True
-        with control.executing("toolu_1"):
-            calling = asyncio.create_task(control.client_calls.call("pick", {}, call_id="toolu_1"))
-            parking = asyncio.create_task(control.parking.wait())
-            await asyncio.wait({calling, parking}, return_when=asyncio.FIRST_COMPLETED)
-            calling.cancel()
-            await asyncio.wait({calling})
-        raise RunParked({})
+async def wait_and_park(context: RunContext) -> None:
+    """A tool that waits for its client, until its run is parked."""
+    control = context.control
+    control.can_park = True
+    with control.executing("toolu_1"):
+        calling = asyncio.create_task(control.client_calls.call("pick", {}, call_id="toolu_1"))
+        parking = asyncio.create_task(control.parking.wait())
+        await asyncio.wait({calling, parking}, return_when=asyncio.FIRST_COMPLETED)
+        calling.cancel()
+        await asyncio.wait({calling})
+    raise RunParked({})
 
-    async with open_core(executor=Executing(do)) as core:
+
+async def test_a_process_that_stops_parks_the_runs_that_wait(open_core: OpenCore, database: Database) -> None:
+    async with open_core(executor=Executing(wait_and_park)) as core:
         run = (await core.start()).key
         live = core.process.supervisor.find(run)
         assert live is not None
@@ -192,3 +195,36 @@ async def test_a_process_that_stops_parks_the_runs_that_wait(open_core: OpenCore
         record = await record_of(database, run)
 
     assert (record.status, record.attempt, record.process_id) == ("waiting", 1, None)
+
+
+@pytest.mark.parametrize("hours", [-500, 500])
+async def test_a_host_with_a_wrong_clock_gives_calls_and_later_attempts_their_time(
+    open_core: OpenCore, database: Database, hours: int
+) -> None:
+    """The clocks of other hosts and the database decide when they are over."""
+    left: list[timedelta] = []
+
+    async def do(context: RunContext) -> None:
+        left.append(context.plan.timeout)
+        if context.plan.attempt == 0:
+            await wait_and_park(context)
+
+    clock = Clock(lambda: host_time() + timedelta(hours=hours))
+    clock.observe("database", host_time())
+    async with open_core(executor=Executing(do), clock=clock) as core:
+        run = (await core.start()).key
+        live = core.process.supervisor.find(run)
+        assert live is not None
+        await until(lambda: live.control.may_park)
+        live.control.park()
+        await live.ended.wait()
+        await CallExpiry(core.process.queue).sweep()
+        parked = await record_of(database, run)
+        async with database.read() as reader:
+            (call,) = await calls_of(reader, run)
+        await core.process.commands.submit(run, result())
+        await until(lambda: len(left) == 2)
+
+    assert parked.status == "waiting"
+    assert abs(call.expires_at - parked.created_at) < timedelta(hours=1)
+    assert left[1] > timedelta()

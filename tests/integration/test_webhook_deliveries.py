@@ -7,16 +7,17 @@ from datetime import timedelta
 import asyncpg
 
 from app.auth.records import KeyRecord
-from app.platform.clock.clock import Clock
+from app.platform.clock.clock import Clock, host_time
 from app.platform.db import Database
 from app.platform.telemetry.service import Telemetry
 from app.webhooks.delivery_repository import (
     claim_due_deliveries,
+    delete_old_deliveries,
     record_delivered,
     record_failed_attempt,
     record_final_failure,
 )
-from app.webhooks.delivery_worker import DeliveryConfig
+from app.webhooks.delivery_worker import KEPT, DeliveryConfig
 from app.webhooks.records import ClaimedDelivery
 from app.webhooks.retries import ReceiverResponse
 from tests.e2e.stories import until as until_so
@@ -371,6 +372,10 @@ async def test_old_deliveries_are_deleted(database: Database, key: KeyRecord) ->
         await charge(database, key, "msg_1", "msg_2")
         await age(database, "created_at", "31 days")
         await charge(database, key, "msg_3")
+        async with database.transaction() as tx:
+            # The database's clock has jumped: by the server's own, they are not old.
+            until_ = host_time() - timedelta(days=2)
+            assert await delete_old_deliveries(tx, age=KEPT, until=until_, limit=9) == 0
         async with delivering(database):
 
             async def only_the_new_one_is_left() -> bool:

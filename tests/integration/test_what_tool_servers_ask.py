@@ -23,7 +23,7 @@ from app.tools.policy import ToolPolicy
 from app.tools.runner import ToolRunner
 from runtally.tools.result import ToolResult
 from runtally.tools.tool import ReportProgress, ToolContext
-from tests.integration.asking_server import a_server, serve
+from tests.integration.asking_server import a_server, serve, served
 from tests.patience import PATIENCE_S
 
 ROOT = str(Path(__file__).parents[2])
@@ -63,14 +63,12 @@ class Somebody:
 async def serving(kind: str) -> AsyncIterator[AnyServer]:
     """Where a server of this kind is found."""
     transport, _, generation = kind.partition(" ")
-    server = a_server(legacy=generation == "legacy" and transport == "http")
     if transport == "stdio":
         command = [sys.executable, "-m", "tests.integration.asking_server", generation]
         yield StdioServer(type="stdio", command=command, env={"PYTHONPATH": ROOT}, tools=TOOLS)
     elif transport == "http":
-        app = server.streamable_http_app()
-        async with app.router.lifespan_context(app), serve_on_loopback(app) as url:
-            yield HttpServer(type="http", url=f"{url}/mcp", tools=TOOLS)
+        async with served(legacy=generation == "legacy") as url:
+            yield HttpServer(type="http", url=url, tools=TOOLS)
     else:
         sse = SseServerTransport("/messages/")
 
@@ -79,7 +77,7 @@ async def serving(kind: str) -> AsyncIterator[AnyServer]:
                 await sse.handle_post_message(scope, receive, send)
                 return
             async with sse.connect_sse(scope, receive, send) as (reading, writing):
-                await serve(server, reading, writing, legacy=True)
+                await serve(a_server(), reading, writing, legacy=True)
 
         async with serve_on_loopback(answer) as url:
             yield SseServer(type="sse", url=f"{url}/sse", tools=TOOLS)
@@ -130,7 +128,7 @@ async def test_a_form_becomes_questions_and_the_server_gets_the_answers(
     assert somebody.refused == ["answers.0", "answers.0"]
 
 
-@pytest.mark.parametrize("kind", ["http modern", "http legacy", "stdio legacy"])
+@pytest.mark.parametrize("kind", ["http modern", "http legacy", "sse legacy"])
 async def test_a_call_may_take_as_long_as_the_person_who_answers(schemas: SchemaChecker, kind: str) -> None:
     """Four reports take longer than a call may take without."""
     reports: list[str] = []

@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 import httpx2
@@ -12,6 +13,7 @@ import structlog
 
 from app.auth.tokens.answers import FAILURES, IssuerReader, Unusable, named_url, why
 from app.errors import Unavailable
+from app.platform.clock.clock import host_time
 from app.platform.issuers.tokens import Issuer
 from app.platform.network import DIRECT, Network
 
@@ -56,9 +58,17 @@ class _Known:
 class IssuerKeys(IssuerReader):
     """Fetches and keeps the keys of all issuers."""
 
-    def __init__(self, network: Network = DIRECT, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        network: Network = DIRECT,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = host_time,
+    ) -> None:
+        """`now` is the time by which their tokens are valid."""
         super().__init__(httpx2.Timeout(FETCH_S), network=network)
         self._clock = clock
+        self.now = now
         self._known: defaultdict[Hashable, _Known] = defaultdict(_Known)
 
     async def find(self, issuer: Issuer, key_id: str) -> Jwk | None:

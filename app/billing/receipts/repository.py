@@ -77,7 +77,8 @@ _INSERT = Prepared(
                AND lost.attempt = new.attempt
                AND lost.at + make_interval(secs => lost.clock_ahead_s) < new.used_at) AS is_fenced
           -- Messages before receipts, like what recovers them: the count is there once they are locked.
-          FROM (SELECT count(*) FROM closed) AS closed, unnest({_ARRAYS}) AS new ({_NAMES})
+          FROM (SELECT count(*) FROM closed) AS closed,
+               (SELECT * FROM unnest({_ARRAYS}) LIMIT cardinality({_array(_receipts.id)})) AS new ({_NAMES})
     ), inserted AS (
         INSERT INTO charge_receipts ({_NAMES}, created_at)
         SELECT {_NAMES}, clock_timestamp() FROM new WHERE NOT is_fenced
@@ -99,6 +100,8 @@ _INSERT = Prepared(
 
 A message that began after its attempt was taken over is not charged: see `fenced_receipts`. When it began
 is known by the clock of its process.
+
+The limit is how many receipts there are. With it PostgreSQL expects one instead of ten, and keeps a plan.
 
 The conflict names no constraint: of two transactions that insert the same receipt at once, the later one
 meets the primary key as well as the unique source.

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -113,9 +114,18 @@ class MonthSums:
         sums = {kind: booked.get(kind, 0) - booked_before[kind] for kind in BOOKED_KINDS}
         return cls(sums, debits.get(month, 0), late)
 
-    @property
-    def total(self) -> int:
-        return sum(self.booked.values()) + self.charges + sum(each.credits for each in self.late)
+    def amounts(self, opening: int) -> dict[str, Any]:
+        """The fields of a statement that begins with this balance."""
+        total = sum(self.booked.values()) + self.charges + sum(each.credits for each in self.late)
+        return {
+            "opening": opening,
+            "grants": self.booked["grant"],
+            "adjustments": self.booked["adjustment"],
+            "expiries": self.booked["expiry"],
+            "charges": self.charges,
+            "late_charges": self.late,
+            "closing": opening + total,
+        }
 
 
 def month_start(month: str) -> datetime:

@@ -129,19 +129,12 @@ async def _statement(
         earlier=[content_of(each) for each in earlier],
     )
     window = UsageFilter(since=month_start(month), until=end)
-    opening = content_of(earlier[0]).closing if earlier else 0
     head = await repository.find_head(reader, account_id)
     return Statement(
         format=FORMAT,
         account_id=str(account_id),
         month=month,
-        opening=opening,
-        grants=sums.booked["grant"],
-        adjustments=sums.booked["adjustment"],
-        expiries=sums.booked["expiry"],
-        charges=sums.charges,
-        late_charges=sums.late,
-        closing=opening + sums.total,
+        **sums.amounts(content_of(earlier[0]).closing if earlier else 0),
         by_model=await _parts(reader, account_id, "model", window),
         by_graph=await _parts(reader, account_id, "graph", window),
         by_key=await _parts(reader, account_id, "key", window),

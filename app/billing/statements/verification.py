@@ -106,13 +106,4 @@ class _Account:
             elif entered <= month:
                 booked[kind] += credits_
         sums = MonthSums.of(month, booked=booked, debits=debits, earlier=earlier)
-        opening = earlier[-1].closing if earlier else 0
-        return {
-            "opening": opening,
-            "grants": sums.booked["grant"],
-            "adjustments": sums.booked["adjustment"],
-            "expiries": sums.booked["expiry"],
-            "charges": sums.charges,
-            "late_charges": sums.late,
-            "closing": opening + sums.total,
-        }
+        return sums.amounts(earlier[-1].closing if earlier else 0)

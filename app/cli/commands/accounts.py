@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.cli.commands.database import stored
 from app.cli.errors import Commands
 from app.cli.terminal import AsJson, Terminal, print_rows
 from app.platform.settings import Settings
@@ -21,27 +22,19 @@ _MAX_DAYS = 36_500
 @accounts.command("create")
 async def create(name: str, *, as_json: AsJson = False) -> None:
     """Create an account."""
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
-    from app.platform.audit.service import command_actor
-
-    async with attach_database(Settings.load()) as database:
-        created = await Accounts(database).create_account(name, by=command_actor())
-    _show([created], as_json=as_json)
+    async with stored() as (_, known, by):
+        _show([await known.create_account(name, by=by)], as_json=as_json)
 
 
 @accounts.command("list")
 async def list_all(*, as_json: AsJson = False) -> None:
     """List all accounts, newest first."""
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
     from app.platform.pagination import MAX_PAGE, PageRequest
 
-    async with attach_database(Settings.load()) as database:
-        found, cursor = await Accounts(database).list_accounts(PageRequest(MAX_PAGE))
+    async with stored() as (_, known, _):
+        found, cursor = await known.list_accounts(PageRequest(MAX_PAGE))
         while cursor is not None:
-            following = PageRequest.of_uuids(MAX_PAGE, cursor)
-            page, cursor = await Accounts(database).list_accounts(following)
+            page, cursor = await known.list_accounts(PageRequest.of_uuids(MAX_PAGE, cursor))
             found += page
     _show(found, as_json=as_json)
 
@@ -82,9 +75,7 @@ async def retention(
 ) -> None:
     """Keep what an account stores for fewer days than by default; without options, show for how many."""
     from app.auth.account_retention import AccountRetention
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database, default_retention
-    from app.platform.audit.service import command_actor
+    from app.bootstrap.storage import default_retention
 
     given = {
         "contents": contents,
@@ -95,10 +86,10 @@ async def retention(
     }
     changed = {f"{kind}_days": _days(kind, days) for kind, days in given.items() if days is not None}
     settings = Settings.load()
-    async with attach_database(settings) as database:
-        found = await Accounts(database).find_by_name(name)
+    async with stored(settings) as (database, known, by):
+        found = await known.find_by_name(name)
         retained = AccountRetention(database, default_retention(settings))
-        account = await retained.change(found.id, changed, by=command_actor())
+        account = await retained.change(found.id, changed, by=by)
     if as_json:
         _show([account], as_json=True)
         return
@@ -118,19 +109,13 @@ def _days(kind: str, text: str) -> int | None:
 async def _change(
     name: str, *, new_name: str | None = None, suspended: bool | None = None, stop_runs: bool = False
 ) -> "AccountRecord":
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
-    from app.platform.audit.service import command_actor
     from app.runs.revocation.service import KeyRevocation
 
-    async with attach_database(Settings.load()) as database:
-        accounts_ = Accounts(database)
-        found = await accounts_.find_by_name(name)
-        changed = await accounts_.change_account(
-            found.id, name=new_name, suspended=suspended, by=command_actor()
-        )
+    async with stored() as (database, known, by):
+        found = await known.find_by_name(name)
+        changed = await known.change_account(found.id, name=new_name, suspended=suspended, by=by)
         if stop_runs:
-            await KeyRevocation(database, accounts_.revoke_key).stop_runs(account_id=found.id)
+            await KeyRevocation(database, known.revoke_key).stop_runs(account_id=found.id)
         return changed
 
 

@@ -1,27 +1,21 @@
 """`runtally ledger` and `runtally statements`: read the database directly, also while a server uses it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.cli.commands.database import stored_account
 from app.cli.terminal import AsJson, Terminal, minutes, print_rows, print_words
-from app.platform.settings import Settings
 
 if TYPE_CHECKING:
-    from app.billing.ledger.records import ListedEntry
-    from app.billing.statements.records import StoredStatement
     from app.http.api.statements.schemas import StatementResponse
     from app.http.response_model import ResponseModel
-    from app.ids import AccountId
-    from app.platform.db import Database
 
 _output = Terminal(highlight=False)
-
-Found = TypeVar("Found")
 
 _TITLES = {
     "created_at": "created",
@@ -39,14 +33,12 @@ Limit = Annotated[int, typer.Option(min=1, max=200, help="How many at most.")]
 
 async def ledger(account: Account, *, limit: Limit = 50, as_json: AsJson = False) -> None:
     """Print the latest changes of an account's credit, newest first, with the balance after each."""
+    from app.billing.ledger.service import LedgerEntries
     from app.http.api.ledger.schemas import LedgerEntryResponse
 
-    async def entries(database: "Database", account_id: "AccountId") -> "Sequence[ListedEntry]":
-        from app.billing.ledger.service import LedgerEntries
-
-        return (await LedgerEntries(database).list_entries(account_id, limit=limit, cursor=None))[0]
-
-    found = [LedgerEntryResponse.of(entry) for entry in await _of_account(account, entries)]
+    async with stored_account(account) as (database, account_id):
+        entries, _ = await LedgerEntries(database).list_entries(account_id, limit=limit, cursor=None)
+    found = [LedgerEntryResponse.of(entry) for entry in entries]
     columns = ("created_at", "kind", "amount_usd", "balance_after_usd", "expires_at", "note")
     _show(found, columns, as_json=as_json, title="Ledger")
 
@@ -60,19 +52,17 @@ async def statements(
     as_json: AsJson = False,
 ) -> None:
     """List the statements of an account, newest first, or print that of a month."""
+    from app.billing.statements.service import Statements
     from app.http.api.statements.schemas import StatementResponse, StatementSummary
 
     if pdf is not None and month is None:
         raise typer.BadParameter("needs a month", param_hint="--pdf")
 
-    async def stored(database: "Database", account_id: "AccountId") -> "Sequence[StoredStatement]":
-        from app.billing.statements.service import Statements
-
-        if month is not None:
-            return [await Statements(database).get(account_id, month)]
-        return (await Statements(database).list_statements(account_id, before=None, limit=limit))[0]
-
-    found = await _of_account(account, stored)
+    async with stored_account(account) as (database, account_id):
+        if month is None:
+            found, _ = await Statements(database).list_statements(account_id, before=None, limit=limit)
+        else:
+            found = [await Statements(database).get(account_id, month)]
     if pdf is not None:
         from app.billing.statements.pdf import statement_pdf
 
@@ -84,14 +74,6 @@ async def statements(
     else:
         columns = ("month", "opening_usd", "closing_usd", "made_at")
         _show([StatementSummary.of(each) for each in found], columns, as_json=as_json, title="Statements")
-
-
-async def _of_account(account: str, find: "Callable[[Database, AccountId], Awaitable[Found]]") -> Found:
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
-
-    async with attach_database(Settings.load()) as database:
-        return await find(database, (await Accounts(database).find_by_name(account)).id)
 
 
 def _show(found: "Sequence[ResponseModel]", columns: Sequence[str], *, as_json: bool, title: str) -> None:

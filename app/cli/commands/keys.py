@@ -6,9 +6,9 @@ from uuid import UUID
 
 import typer
 
+from app.cli.commands.database import stored
 from app.cli.errors import Commands
 from app.cli.terminal import AsJson, Terminal, minutes, print_rows
-from app.platform.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,11 +68,8 @@ async def create(
 @keys.command("list")
 async def list_all(*, as_json: AsJson = False) -> None:
     """List API keys, without their secrets."""
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
-
-    async with attach_database(Settings.load()) as database:
-        found = await Accounts(database).list_keys()
+    async with stored() as (_, accounts, _):
+        found = await accounts.list_keys()
     if as_json:
         _output.print_json(data=[_shown(key) for key in found])
     else:
@@ -87,16 +84,13 @@ async def rotate(
     as_json: AsJson = False,
 ) -> None:
     """Create a key with the rights of another one, which ends later, and print it once."""
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
     from app.ids import ApiKeyId
-    from app.platform.audit.service import command_actor
     from app.schedules.rotation import KeyRotation
 
-    async with attach_database(Settings.load()) as database:
-        rotation = KeyRotation(database, Accounts(database))
+    async with stored() as (database, accounts, by):
+        rotation = KeyRotation(database, accounts)
         overlap = timedelta(seconds=overlap_s)
-        made = await rotation.rotate(ApiKeyId(key_id), overlap, caller=None, by=command_actor())
+        made = await rotation.rotate(ApiKeyId(key_id), overlap, caller=None, by=by)
     _show_new(*made, as_json=as_json)
 
 
@@ -110,15 +104,12 @@ async def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Revoke an API key: it is refused at once, its open streams end within a second."""
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
     from app.ids import ApiKeyId
-    from app.platform.audit.service import command_actor
     from app.runs.revocation.service import KeyRevocation
 
-    async with attach_database(Settings.load()) as database:
-        revocation = KeyRevocation(database, Accounts(database).revoke_key)
-        stopped = await revocation.revoke(ApiKeyId(key_id), stop_runs=stop_runs, by=command_actor())
+    async with stored() as (database, accounts, by):
+        revocation = KeyRevocation(database, accounts.revoke_key)
+        stopped = await revocation.revoke(ApiKeyId(key_id), stop_runs=stop_runs, by=by)
     if as_json:
         _output.print_json(data={"id": str(key_id), "runsStopped": stopped})
         return
@@ -149,12 +140,8 @@ def _labels(end_user: str | None, tags: "Sequence[str]", *, fixed: bool) -> "Key
 
 async def new_key(account: str, scopes: "Sequence[str]", options: "KeyOptions") -> "tuple[KeyRecord, str]":
     """Create a key; returns it and its secret. Raises what `Accounts.create_key` raises."""
-    from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
-    from app.platform.audit.service import command_actor
-
-    async with attach_database(Settings.load()) as database:
-        return await Accounts(database).create_key(account, scopes, by=command_actor(), **options)
+    async with stored() as (_, accounts, by):
+        return await accounts.create_key(account, scopes, by=by, **options)
 
 
 def _show_new(key: "KeyRecord", secret: str, *, as_json: bool) -> None:

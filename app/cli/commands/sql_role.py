@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from app.cli.commands.database import stored
 from app.cli.terminal import Terminal
-from app.platform.settings import Settings
 
 _output, _notes = Terminal(highlight=False), Terminal(highlight=False, stderr=True)
 
@@ -17,16 +17,13 @@ async def sql_role(
     all_accounts: Annotated[bool, typer.Option("--all-accounts", help="It reads those of all.")] = False,
 ) -> None:
     """Let a role of the database read the billing views, and print its URL with a new password once."""
-    from app.auth.accounts import Accounts
     from app.billing.readers.service import SqlReaders
-    from app.bootstrap.storage import attach_database
-    from app.platform.audit.service import command_actor
 
     if (account is None) != all_accounts:
         raise typer.BadParameter("needs one of --account and --all-accounts", param_hint="--account")
-    async with attach_database(Settings.load()) as database:
-        account_id = None if account is None else (await Accounts(database).find_by_name(account)).id
-        password = await SqlReaders(database).set_role(role, account_id, by=command_actor())
+    async with stored() as (database, accounts, by):
+        account_id = None if account is None else (await accounts.find_by_name(account)).id
+        password = await SqlReaders(database).set_role(role, account_id, by=by)
         url = database.url_for(role, password)
     _output.print(url, soft_wrap=True)
     _notes.print("Keep the password: it is not shown again.", style="dim")

@@ -150,7 +150,7 @@ class ClaudeAgentExecutor:
         for event in stream.finish():
             await events.publish(event)
         await _leave_parked(cli, plan, stream)
-        await self._complete_transcript(cli, plan, stream, seen)
+        await self._complete_transcript(cli, context, stream, seen)
         if sandbox is not None and sandbox.filled:
             await self._store_files(plan, sandbox, events)
         is_silent = seen.is_silent and not channel.has_turns
@@ -200,14 +200,14 @@ class ClaudeAgentExecutor:
         return failure
 
     async def _complete_transcript(
-        self, cli: StartedCli, plan: port.RunPlan, stream: RunStream, seen: SeenText
+        self, cli: StartedCli, context: port.RunContext, stream: RunStream, seen: SeenText
     ) -> None:
         """Wait for lines that the SDK could not store, and add what the CLI drops."""
         has_broken_off = not stream.is_clean and seen.message_id is not None
         if stream.transcript_incomplete or has_broken_off:
             await cli.process.exited.wait()
         if has_broken_off:
-            await store_unfinished(self.starter.launcher.sessions, plan, seen)
+            await store_unfinished(self.starter.launcher.sessions, context, seen)
 
     async def _store_files(self, plan: port.RunPlan, sandbox: Sandbox, events: port.EventSink) -> None:
         """Store what the run has left in its workspace, and publish what it has changed there."""

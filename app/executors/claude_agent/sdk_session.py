@@ -16,7 +16,7 @@ import structlog
 from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
 from app.conversations.history_merge import HistoryConflict, new_messages
-from app.conversations.records import Conversation, Transcript, TranscriptEntry, TranscriptState
+from app.conversations.records import Conversation, TranscriptEntry, TranscriptState
 from app.conversations.sdk_store import CliSessionStore
 from app.conversations.sdk_transcript import (
     has_question_of,
@@ -25,7 +25,6 @@ from app.conversations.sdk_transcript import (
     resumable_lines,
 )
 from app.conversations.transcript_store import TranscriptStore
-from app.errors import Unavailable
 from app.executors.api_format.failures import concerns_attachments
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.claude_agent.process.cli_run import UserContent
@@ -39,9 +38,6 @@ from app.platform.db import AttemptOver
 from app.requests.messages import Message
 
 log = structlog.get_logger(__name__)
-
-_SAVE_TIMEOUT_S = 30.0
-_RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +149,8 @@ class SdkSession:
         self._session_id = new_uuid() if turn is None else turn.conversation.session_id
         self._writer = CliSessionStore(store, self._session_id)
         self._entries = kept
+        self.closing = asyncio.Event()
+        """Set when the server stops."""
         self.written: list[dict[str, Any]] = []
         """What the CLI of a run without a conversation had written when it was left."""
         self.turn: ConversationTurn | None = None
@@ -217,21 +215,10 @@ class SdkSession:
             TranscriptEntry(self._writer.stored(line), run_id, attempt) for line in lines if "uuid" in line
         ]
         try:
-            async with asyncio.timeout(_SAVE_TIMEOUT_S):
-                while not await self._save(transcript, entries):
-                    await asyncio.sleep(_RETRY_S)
-        except TimeoutError:
-            log.error("transcript.lines_lost", run_id=run_id)  # noqa: TRY400
-
-    async def _save(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> bool:
-        try:
-            await self._store.add(transcript, entries)
-        except Unavailable as error:
-            log.warning("transcript.save_failed", reason=error.detail)
-            return False
+            if not await self._store.persist(partial(self._store.add, transcript, entries), self.closing):
+                log.error("transcript.lines_lost", run_id=run_id)
         except AttemptOver:
             log.warning("transcript.fenced")
-        return True
 
     async def open_calls(self, directory: RunDirectory, message_id: str | None) -> set[str] | None:
         """The ids of the calls without a result, by what the CLI has written; None if not this message."""

@@ -120,7 +120,7 @@ class MessagesExecutor:
             report = MeterReport(loop.calls.meter.summary(), tool_failures=failures)
             await context.events.publish(report)
         finally:
-            await loop.calls.transcript.close()
+            await loop.calls.transcript.close(context.control.closing)
             plan = context.plan
             await self.prompts.save(plan.conversation, channel.prompts, run=plan.run, attempt=plan.attempt)
 

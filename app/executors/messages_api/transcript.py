@@ -29,14 +29,12 @@ from app.executors.messages_api.message import MessageFold
 from app.executors.messages_api.request import BEGINNING, posted_messages, text_block
 from app.executors.port import ExecutionFailed, RunPlan
 from app.platform.concurrency.time_slice import TimeSlice
-from app.platform.db import AttemptOver, StatementFailed
+from app.platform.db import AttemptOver, DatabaseUnavailable, StatementFailed
 from app.requests.messages import Message
 
 log = structlog.get_logger(__name__)
 
 INTERRUPTED = "[Request interrupted by user]"
-_SAVE_TIMEOUT_S = 30.0
-_RETRY_S = 1.0
 
 
 class RunTranscript:
@@ -52,6 +50,8 @@ class RunTranscript:
         """Of all tool calls in it."""
         self._unsaved: list[TranscriptEntry] = []
         self._saving: asyncio.Task[None] | None = None
+        self._refused = asyncio.Event()
+        """Set when something else than the database has kept lines from being stored."""
         self._fenced = False
 
     async def load(self, messages: Sequence[Message]) -> None:
@@ -173,14 +173,13 @@ class RunTranscript:
         self.messages = without_last_message(self.messages)
         self._append(too_long_line())
 
-    async def close(self) -> None:
-        """Wait until everything is stored."""
-        try:
-            async with asyncio.timeout(_SAVE_TIMEOUT_S):
-                while self._saving is not None:
-                    await self._saving
-        except TimeoutError:
-            log.error("transcript.lines_lost", run_id=self._run_id, lines=len(self._unsaved))  # noqa: TRY400
+    async def close(self, closing: asyncio.Event) -> None:
+        """Wait until everything is stored, if that is in time; `closing`: the process stops."""
+        if (saving := self._saving) is None:
+            return
+        if not await self._store.in_time(saving, closing=closing, refused=self._refused):
+            saving.cancel()
+            log.error("transcript.lines_lost", run_id=self._run_id, lines=len(self._unsaved))
 
     def _add(self, line: dict[str, Any]) -> None:
         message = line["message"]
@@ -209,8 +208,10 @@ class RunTranscript:
                     self._unsaved.clear()
                     return
                 except Unavailable as error:
+                    if not isinstance(error, DatabaseUnavailable):
+                        self._refused.set()
                     log.warning("transcript.save_failed", reason=error.detail)
-                    await asyncio.sleep(_RETRY_S)
+                    await asyncio.sleep(self._store.retry_s)
                     continue
                 except StatementFailed as error:
                     if not alone:

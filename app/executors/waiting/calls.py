@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import structlog
@@ -153,14 +153,14 @@ class WaitingCalls(Generic[AnswerT]):
         if tool_call_id is not None and (kept := self._kept.pop(tool_call_id, None)) is not None:
             call_id, call = kept, self._calls[kept]
         else:
-            call = _Call(tool_call_id, datetime.now(UTC) + self._timeout, dict(details))
+            call = _Call(tool_call_id, self._waits.now() + self._timeout, dict(details))
             call.published = asyncio.ensure_future(self._request(call_id, call, request))
             self._calls[call_id] = call
         call.check = check
         reason: ResolvedBy = "run_stopped"
         try:
             await asyncio.shield(call.published)
-            left = call.deadline - datetime.now(UTC)
+            left = call.deadline - self._waits.now()
             await asyncio.wait({call.resolution}, timeout=max(0.0, left.total_seconds()))
             if self._is_parking:
                 # Until the attempt is stopped.

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from app.events import ResolvedBy
+from app.platform.clock.clock import host_time
 
 WaitKind = Literal["permission", "question", "client_tool", "budget"]
 
@@ -32,6 +33,10 @@ class StoredCall:
 class Waits(Protocol):
     """The stored calls of one run, as the process that executes an attempt of it sees them."""
 
+    def now(self) -> datetime:
+        """The time of the clock by which stored calls expire."""
+        ...
+
     async def open(self, call: StoredCall) -> None:
         """Store a call before its request is published; raises `Unavailable`, `WriterFenced`."""
         ...
@@ -56,6 +61,9 @@ class Waits(Protocol):
 
 class UnstoredWaits:
     """Calls that only live as long as the attempt: it cannot be parked."""
+
+    def now(self) -> datetime:
+        return host_time()
 
     async def open(self, call: StoredCall) -> None:
         """See the port."""

@@ -4,7 +4,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
-from app.http.foreign_errors import ForeignError, ForeignErrors, Headers
+from app.http.foreign_errors import ErrorForm, ForeignError, Headers
 
 PATH: Final = "/anthropic/v1"
 
@@ -47,8 +47,10 @@ def error_json(status: int, code: str, message: str) -> tuple[int, dict[str, Any
     return status, {"type": "error", "error": {"type": kind, "message": message}}
 
 
-class AnthropicErrors(ForeignErrors):
+class AnthropicErrors(ErrorForm):
     """Reads the key where the provider's clients send it, and answers with errors as they read them."""
+
+    request_id = b"request-id"
 
     def read_headers(self, headers: Headers) -> Headers:
         """With the key of `x-api-key` as a bearer, unless there is one."""
@@ -66,4 +68,4 @@ class AnthropicErrors(ForeignErrors):
 class MessagesErrors(AnthropicErrors):
     """Those of the Messages API."""
 
-    path = PATH
+    paths = ("/anthropic",)

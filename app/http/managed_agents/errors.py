@@ -18,10 +18,9 @@ _UNKNOWN: Final = {"not_found", "method_not_allowed"}
 class ManagedAgentsErrors(AnthropicErrors):
     """Answers with errors as clients of Managed Agents read them."""
 
-    path = PATH
+    paths = ("/managed-agents",)
 
     def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:
-        """See `ForeignErrors`."""
         kind = problem["instance"].removeprefix(f"{PATH}/").partition("/")[0]
         if problem["code"] in _UNKNOWN and kind in _NOT_SERVED:
             problem = {**problem, "detail": _NOT_SERVED[kind]}

@@ -99,7 +99,7 @@ class McpClient:
         return cls(
             found.protocol_version,
             shows_forms(capabilities),
-            has_tasks=TASKS in ((capabilities or {}).get("extensions") or {}),
+            has_tasks=_has_tasks(capabilities),
             info=found.client_info,
             capabilities=capabilities,
         )
@@ -139,6 +139,14 @@ def shows_forms(capabilities: Any) -> bool:
             return True
         case {"elicitation": dict(modes)}:
             return not modes
+        case _:
+            return False
+
+
+def _has_tasks(capabilities: Any) -> bool:
+    match capabilities:
+        case {"extensions": dict(extensions)}:
+            return TASKS in extensions
         case _:
             return False
 

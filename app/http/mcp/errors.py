@@ -6,7 +6,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERR
 from pydantic import BaseModel
 
 from app.errors import AppError
-from app.http.foreign_errors import ForeignError, ForeignErrors
+from app.http.foreign_errors import ErrorForm, ForeignError
 
 PATH: Final = "/mcp"
 
@@ -46,13 +46,12 @@ def refusal_json(message_id: RequestId, error: AppError) -> dict[str, Any]:
     return error_json(message_id, INVALID_PARAMS, error.detail, data)
 
 
-class McpErrors(ForeignErrors):
+class McpErrors(ErrorForm):
     """Answers with errors as clients of this wire read them."""
 
-    path = PATH
+    paths = (PATH,)
 
     def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:  # noqa: ARG002
-        """See `ForeignErrors`."""
         status = problem["status"]
         default = INTERNAL_ERROR if status >= _SERVER_ERROR else INVALID_REQUEST
         data = {name: problem[name] for name in ("code", "errors", "runId") if name in problem}

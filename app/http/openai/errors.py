@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from app.http.foreign_errors import ForeignError, ForeignErrors, Headers
+from app.http.foreign_errors import ErrorForm, ForeignError, Headers
 from app.http.problems import ERRORS
 
 PATH: Final = "/openai/v1"
@@ -59,10 +59,10 @@ def error_json(status: int, code: str, message: str, *, param: str | None = None
     return {"error": {"message": message, "type": kind, "param": param, "code": _CODES.get(code, code)}}
 
 
-class OpenAiErrors(ForeignErrors):
+class OpenAiErrors(ErrorForm):
     """Answers with errors as clients of this wire read them."""
 
-    path = PATH
+    paths = ("/openai",)
 
     def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:
         param, message = None, problem["detail"]

@@ -17,6 +17,7 @@ from app.http.problems import ERRORS, MEDIA_TYPE
 from app.platform.serialization.shipped import shipped_texts
 
 _EXAMPLES: Final = "app/http/openapi/examples.yaml"
+_OF_EVENTS: Final = ("events", "retry", "first_id")
 EVENT_SCHEMA: Final = "x-event-schema"
 LINE_SCHEMA: Final = "x-line-schema"
 """The schema of the JSON in each `data` of an event stream."""
@@ -62,7 +63,7 @@ class DocumentedApp(FastAPI):
             return self._text
 
     def _dump(self) -> bytes:
-        return json.dumps(self.openapi(), ensure_ascii=False, separators=(",", ":")).encode()
+        return _compact(self.openapi()).encode()
 
     def openapi(self) -> dict[str, Any]:
         made = self.openapi_schema is not None
@@ -83,7 +84,26 @@ class DocumentedApp(FastAPI):
 def examples() -> dict[str, dict[str, Any]]:
     """By operation id: examples of its `request`, its `response`, or its event `stream`."""
     found: dict[str, dict[str, Any]] = yaml.safe_load(shipped_texts(_EXAMPLES)[_EXAMPLES])
+    for example in found.values():
+        if "page" in example:
+            example["response"] = {"items": example.pop("page"), "nextCursor": None}
+        if "events" in example:
+            example["stream"] = _sent(**{name: example.pop(name, None) for name in _OF_EVENTS})
     return found
+
+
+def _sent(events: Sequence[Any], retry: int | None, first_id: int | None) -> str:
+    """An event stream as text; with `first_id` each event has an id, and its type as its name."""
+    text = "" if retry is None else f"retry: {retry}\n"
+    for place, event in enumerate(events):
+        if first_id is not None:
+            text += f"id: {first_id + place}\nevent: {event['type']}\n"
+        text += f"data: {event if isinstance(event, str) else _compact(event)}\n\n"
+    return text
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _complete_operation(operation: dict[str, Any]) -> None:

@@ -52,9 +52,12 @@ class Clock:
     @property
     def ahead_of_database_s(self) -> float:
         """How far `now` is ahead of the database's clock, and at most by the time its answer took more."""
-        if (anchor := self._anchors.get("database")) is None:
-            return 0.0
-        return (self._anchor(self.now()) - anchor).total_seconds()
+        return (self.now() - self.database_now()).total_seconds()
+
+    def database_now(self) -> datetime:
+        """The time of the database's clock, for what is compared with times that it has stored."""
+        anchor = self._anchors.get("database")
+        return self.now() if anchor is None else _EPOCH + anchor + timedelta(seconds=self.elapsed_s())
 
     def observe(self, witness: Witness, at: datetime) -> None:
         """What another clock says now."""

@@ -10,7 +10,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -25,6 +24,7 @@ import structlog
 from filelock import FileLock, Timeout
 
 from app.errors import OperatorError
+from app.platform.embedded.ports import free_port
 from app.platform.embedded.watched import environment, keep_running, reason_of, start_watched, stop_watched
 
 log = structlog.get_logger(__name__)
@@ -129,7 +129,7 @@ class _Cluster:
             # In another directory than usual, a command would seem to find an empty database.
             log.info("database.created", directory=str(self.data))
         self._require_version()
-        port, url = _free_port(), ""
+        port, url = free_port(), ""
         await asyncio.to_thread(self._end_unwatched)
         watchdog = await asyncio.to_thread(self._start_watchdog, port)
         try:
@@ -307,13 +307,6 @@ def _write_private(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _installed_version() -> str:

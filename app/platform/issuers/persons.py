@@ -1,6 +1,5 @@
 """OidcSettings: the settings of the sign-in of persons by OpenID Connect."""
 
-import json
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Literal, TypeAlias
@@ -10,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, NoDecode
 
 from app.platform.issuers.tokens import Issuer, Patterns
+from app.platform.serialization.setting_forms import in_json
 
 Role: TypeAlias = Literal["viewer", "user", "billing", "admin"]
 
@@ -42,15 +42,6 @@ def _words(value: object) -> object:
 
 def _names(value: object) -> object:
     return tuple(map(str.strip, value.split(","))) if isinstance(value, str) else value
-
-
-def _object(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        raise ValueError('must be a JSON object of groups and roles, for example {"staff": "user"}') from None
 
 
 def _has_openid(value: tuple[str, ...]) -> tuple[str, ...]:
@@ -112,7 +103,11 @@ class OidcSettings(BaseSettings):
     oidc_account_claim: _Text | None = None
     oidc_accounts: Annotated[Patterns, NoDecode, BeforeValidator(_names)] | None = None
     oidc_role_claim: _Text = "groups"
-    oidc_roles: Annotated[dict[_Text, Role], NoDecode, BeforeValidator(_object)] = Field(default_factory=dict)
+    oidc_roles: Annotated[
+        dict[_Text, Role],
+        NoDecode,
+        in_json('must be a JSON object of groups and roles, for example {"staff": "user"}'),
+    ] = Field(default_factory=dict)
 
     @field_validator("oidc_roles")
     @classmethod

@@ -1,6 +1,5 @@
 """Issuers whose tokens are trusted, as settings name them."""
 
-import json
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
@@ -76,16 +75,6 @@ class TokenIssuer(Issuer):
         if self.jwks_url is None and not self.is_url:
             raise ValueError("must have jwksUrl, because its issuer is not a URL")
         return self
-
-
-def read_issuers(value: object) -> object:
-    """The list in a JSON text; raises `ValueError`, whose text has nothing of it."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        raise ValueError("must be a JSON list of issuers (docs/SIGN_IN.md)") from None
 
 
 def check_issuers(value: tuple[TokenIssuer, ...]) -> tuple[TokenIssuer, ...]:

@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import LRUCache
 
-from app.platform.postgres.errors import DRIVER_ERRORS, connecting_problem, is_ended
+from app.platform.postgres.errors import DRIVER_ERRORS, connecting_problem
 from app.platform.postgres.passwords import PasswordSource
 from app.platform.postgres.usability import DatabaseNotUsable
 
@@ -152,11 +152,6 @@ class _Dialect(asyncpg_dialect):
 
     def __hash__(self) -> int:
         return hash(self._json())
-
-    def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:
-        """See SQLAlchemy: whether to replace the connection."""
-        is_closed: bool = super().is_disconnect(e, connection, cursor)  # type: ignore[no-untyped-call]
-        return is_closed or is_ended(e.__cause__)
 
     def _json(self) -> tuple[Any, Any]:
         return self._json_serializer, self._json_deserializer

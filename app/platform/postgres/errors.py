@@ -33,16 +33,11 @@ _BAD_DATA, _CONSTRAINT = "22", "23"
 DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
-def is_ended(error: BaseException | None) -> bool:
-    """Whether the driver executes nothing: the server has sent its last message, and not closed yet."""
-    return isinstance(error, asyncpg.InternalClientError)
-
-
 def is_temporary(error: StatementError) -> bool:
     """Whether the same statement may succeed later."""
     if _is_unencodable(error):
         return False
-    if isinstance(error, OperationalError | InterfaceError) or is_ended(error.orig and error.orig.__cause__):
+    if isinstance(error, OperationalError | InterfaceError):
         return True
     invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
     return invalidated or sqlstate_of(error).startswith(_UNAVAILABLE_STATES)

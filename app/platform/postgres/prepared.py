@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.util import greenlet_spawn
 
-from app.platform.postgres.errors import DRIVER_ERRORS, is_ended
+from app.platform.postgres.errors import DRIVER_ERRORS
 
 Row: TypeAlias = Mapping[Any, Any]
 """By the names of its columns."""
@@ -112,8 +112,8 @@ class SelfCommitting(AsyncConnection):
             )
             rows = [dict(row) for row in await prepared.fetch(*arguments)]
         except BaseException as error:
-            if isinstance(error, Exception) and not is_ended(error):
-                # It may have become invalid.
+            if isinstance(error, Exception):
+                # It may have become invalid; the driver has closed a connection that the server is closing.
                 connection.info.pop(statement, None)
                 connection.close()
             else:

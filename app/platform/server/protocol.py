@@ -2,7 +2,6 @@
 
 import asyncio
 import ipaddress
-import json
 import resource
 from collections import Counter
 from collections.abc import Callable
@@ -14,6 +13,8 @@ import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
+
+from app.platform.server.refusals import RefusalForm, refusal
 
 MAX_HEAD_BYTES: Final = 65_536
 """Limit of a request line with its headers, and of the protocol bytes between two pieces of a body."""
@@ -33,7 +34,6 @@ _SKIP_PAUSE_FACTOR = 4
 """After discarding, all connections together pause for so many times as long."""
 
 _SWEEP_S = 0.5
-_RETRY_AFTER_S = 5
 _EVICTABLE_AFTER_S = 5.0
 """How long a response must have waited for its reader before its connection can be evicted."""
 
@@ -67,8 +67,10 @@ class _RefusedRequest(Exception):
 class ConnectionTable:
     """The open connections of one server."""
 
-    def __init__(self, limits: ConnectionLimits) -> None:
+    def __init__(self, limits: ConnectionLimits, form: RefusalForm = lambda _path, _problem: None) -> None:
+        """`form` is that of the errors of a path, where they are no problem documents."""
         self.limits = limits
+        self.form = form
         self._open: set[BoundedHttpProtocol] = set()
         self._idle: dict[BoundedHttpProtocol, None] = {}
         self._by_address: Counter[str] = Counter()
@@ -153,6 +155,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, loop)
         self.address: str | None = None
+        # That of a connection without a request is none.
+        self.url = b""
         self._table = table
         self._refusal = HTTPStatus.BAD_REQUEST
         self._head_since: float | None = None
@@ -216,9 +220,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """A piece of the request's target was parsed."""
-        if len(self.url) + len(url) > MAX_URL_BYTES:
-            self._stop_parser(HTTPStatus.REQUEST_URI_TOO_LONG)
         super().on_url(url)
+        if len(self.url) > MAX_URL_BYTES:
+            self._stop_parser(HTTPStatus.REQUEST_URI_TOO_LONG)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header or trailer was parsed; uvicorn stores both."""
@@ -333,7 +337,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             # Its handler may be waiting for the rest of the body.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        self.transport.write(_REFUSALS[status])
+        self.transport.write(refusal(status, self.url, self._table.form))
         self.transport.close()
 
 
@@ -352,44 +356,3 @@ def _network_of(address: str) -> str:
         mapped = parsed.ipv4_mapped
         return str(mapped or ipaddress.IPv6Network((parsed, 64), strict=False))
     return str(parsed)
-
-
-def _refusal(status: HTTPStatus, code: str, detail: str) -> bytes:
-    problem = {"type": f"urn:runtally:problem:{code}", "title": status.phrase, "status": status.value}
-    body = json.dumps({**problem, "detail": detail, "code": code}).encode()
-    lines = [
-        f"HTTP/1.1 {status.value} {status.phrase}",
-        "content-type: application/problem+json",
-        f"content-length: {len(body)}",
-        "cache-control: no-store",
-        "x-content-type-options: nosniff",
-        "connection: close",
-    ]
-    if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
-        lines.append(f"retry-after: {_RETRY_AFTER_S}")
-    return "\r\n".join([*lines, "", ""]).encode() + body
-
-
-_REFUSALS: Final = {
-    status: _refusal(status, code, detail)
-    for status, code, detail in (
-        (HTTPStatus.BAD_REQUEST, "malformed_request", "This is not a valid HTTP request."),
-        (HTTPStatus.REQUEST_TIMEOUT, "request_timeout", "The request's headers took too long."),
-        (HTTPStatus.REQUEST_URI_TOO_LONG, "uri_too_long", "The request's URL is too long."),
-        (
-            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-            "headers_too_large",
-            "The request's headers are too large.",
-        ),
-        (
-            HTTPStatus.TOO_MANY_REQUESTS,
-            "too_many_connections",
-            "Too many connections from this address; try again later.",
-        ),
-        (
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            "server_full",
-            "The server has no room for another connection; try again later.",
-        ),
-    )
-}

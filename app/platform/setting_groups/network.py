@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode
+from pydantic import AfterValidator, SecretStr, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings
 
 from app.platform.network import (
     Network,
@@ -15,17 +15,15 @@ from app.platform.network import (
     check_key,
     check_no_proxy,
     check_proxy,
-    split_hosts,
 )
+from app.platform.serialization.setting_forms import Listed
 
 
 class NetworkSettings(BaseSettings):
     """Settings of what calls other machines; part of `Settings`."""
 
     https_proxy: Annotated[SecretStr, AfterValidator(check_proxy)] | None = None
-    no_proxy: Annotated[
-        tuple[str, ...], NoDecode, BeforeValidator(split_hosts), AfterValidator(check_no_proxy)
-    ] = ()
+    no_proxy: Annotated[Listed[str], AfterValidator(check_no_proxy)] = ()
     ca_file: Annotated[Path, AfterValidator(check_authorities)] | None = None
     client_cert_file: Path | None = None
     client_key_file: Path | None = None

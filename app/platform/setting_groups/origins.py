@@ -3,10 +3,10 @@
 import re
 from typing import Annotated, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator
-from pydantic_settings import BaseSettings, NoDecode
+from pydantic import AfterValidator
+from pydantic_settings import BaseSettings
 
-from app.platform.network import split_hosts
+from app.platform.serialization.setting_forms import Listed
 
 _ORIGIN = re.compile(r"https?://([a-z0-9-]+(\.[a-z0-9-]+)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 
@@ -26,9 +26,7 @@ def _is_origin(text: str) -> bool:
     return _ORIGIN.fullmatch(text) is not None and not text.endswith(usual)
 
 
-_Origins: TypeAlias = Annotated[
-    tuple[str, ...], NoDecode, BeforeValidator(split_hosts), AfterValidator(_are_origins)
-]
+_Origins: TypeAlias = Annotated[Listed[str], AfterValidator(_are_origins)]
 
 
 class OriginSettings(BaseSettings):

@@ -1,11 +1,12 @@
 """TelemetrySettings: the standard variables of OpenTelemetry."""
 
 import re
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, NoDecode
+from pydantic_settings import BaseSettings
 
+from app.platform.serialization.setting_forms import Listed
 from app.platform.setting_groups.urls import HttpUrl
 
 _PAIRS = re.compile(r"[^\s=,]+=[^,\r\n]*(,\s*[^\s=,]+=[^,\r\n]*)*")
@@ -39,7 +40,7 @@ class TelemetrySettings(BaseSettings):
     otel_capture_content: bool = Field(
         default=False, validation_alias="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
     )
-    telemetry_backends: Annotated[tuple[Literal["langfuse", "openinference"], ...], NoDecode] = ()
+    telemetry_backends: Listed[Literal["langfuse", "openinference"]] = ()
 
     @field_validator("otel_traces_exporter", "otel_metrics_exporter", "otel_logs_exporter")
     @classmethod

@@ -2,10 +2,8 @@
 
 from app.errors import InsufficientStorage
 from app.ids import AccountId
-from app.platform.db import Database, Reader
+from app.platform.db import Database, Transaction
 from app.platform.storage.repository import compact_changes, stored_bytes
-
-_COMPACT_BATCH = 10_000
 
 
 class StorageFull(InsufficientStorage):
@@ -20,11 +18,11 @@ class StorageQuota:
         self.max_bytes = max_bytes
         """Of each account; None: no limit."""
 
-    async def require_room(self, reader: Reader, account_id: AccountId, more_bytes: int = 0) -> None:
+    async def require_room(self, tx: Transaction, account_id: AccountId, more_bytes: int = 0) -> None:
         """Raise `StorageFull` unless the account may store so many more bytes."""
         if self.max_bytes is None:
             return
-        stored = await stored_bytes(reader, account_id)
+        stored = await stored_bytes(tx, account_id)
         if stored + more_bytes > self.max_bytes:
             raise StorageFull(
                 f"The account stores {stored} bytes of its quota of {self.max_bytes}, and this would add "
@@ -32,6 +30,6 @@ class StorageQuota:
             )
 
     async def compact(self) -> None:
-        """Compact the changes, so that summing them stays fast."""
-        async with self._database.transaction() as tx:
-            await compact_changes(tx, most=_COMPACT_BATCH)
+        """Compact the changes of accounts that store nothing which is refused without room."""
+        async with self._database.write() as tx:
+            await compact_changes(tx)

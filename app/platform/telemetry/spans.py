@@ -1,7 +1,6 @@
 """SpanWriter: exports spans that have ended, with ids that were decided before."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from opentelemetry import trace
@@ -29,15 +28,6 @@ class Sampling(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class SpanEvent:
-    """Something that happened within a span."""
-
-    name: str
-    at_ns: int
-    attributes: Attributes = field(default_factory=dict)
-
-
 @dataclass(slots=True)
 class FinishedSpan:
     """A span that has ended; times in nanoseconds since 1970."""
@@ -48,7 +38,6 @@ class FinishedSpan:
     ended_ns: int
     attributes: Attributes
     kind: SpanKind = SpanKind.INTERNAL
-    events: Sequence[SpanEvent] = ()
     is_error: bool = False
 
     @property
@@ -82,8 +71,6 @@ class SpanWriter:
         started = self._tracer.start_span(
             span.name, context, span.kind, dict(span.attributes), start_time=span.started_ns
         )
-        for event in span.events:
-            started.add_event(event.name, dict(event.attributes), event.at_ns)
         if span.is_error:
             started.set_status(Status(StatusCode.ERROR))
         started.end(max(span.ended_ns, span.started_ns))

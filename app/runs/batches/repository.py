@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
@@ -242,10 +242,16 @@ async def delete_batch(tx: Transaction, batch: UUID) -> None:
     await tx.execute(delete(batches).where(batches.c.id == batch))
 
 
-async def delete_old_batches(tx: Transaction, by_default: Retention, *, most: int) -> int:
+async def delete_old_batches(tx: Transaction, by_default: Retention, *, until: datetime, most: int) -> int:
     """Delete some ended ones past their time, without their runs; returns how many."""
     rows, since = select(batches.c.id).with_for_update(skip_locked=True), [batches.c.ended_at]
-    old = overdue(rows, batches.c.account_id, "contents_days", since=since, by_default=by_default, most=most)
+    old = overdue(
+        *(rows, batches.c.account_id, "contents_days"),
+        since=since,
+        until=until,
+        by_default=by_default,
+        most=most,
+    )
     return (await tx.execute(delete(batches).where(batches.c.id.in_(old)))).rowcount
 
 

@@ -12,6 +12,7 @@ from app.billing.reports.service import BillingReports
 from app.errors import Conflict, NotFound
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.platform.background import AFTER_START_S, forever
+from app.platform.clock.clock import Clock
 from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import MAX_PAGE, PageRequest
@@ -95,6 +96,7 @@ class BatchService:
     on_created: Callable[[], None]
     by_default: Retention
     """For how long ended batches are stored, where their account does not say less."""
+    clock: Clock = field(default_factory=Clock)
     # Their requests may be large: more at once would leave the database no time for anything else.
     _stores: FairSemaphore = field(default_factory=lambda: FairSemaphore(2), init=False)
 
@@ -204,7 +206,9 @@ class BatchService:
         deleted = _DELETED_AT_ONCE
         while deleted >= _DELETED_AT_ONCE:
             async with self.database.transaction() as tx:
-                deleted = await repository.delete_old_batches(tx, self.by_default, most=_DELETED_AT_ONCE)
+                deleted = await repository.delete_old_batches(
+                    tx, self.by_default, until=self.clock.now(), most=_DELETED_AT_ONCE
+                )
 
     async def _insert(self, new: NewBatch) -> Batch | None:
         """Store a batch; None if its id was taken meanwhile."""

@@ -16,7 +16,7 @@ from app.errors import Conflict, Invalid
 from app.requests.principal import Principal
 from app.runs.conversations.branching import load_tree
 from app.runs.conversations.records import OpenedConversation, Opening
-from app.runs.conversations.service import ConversationNotFound, ConversationService
+from app.runs.conversations.service import ConversationService, required
 from app.runs.conversations.view import require_reading
 from app.runs.repository import with_contents
 
@@ -48,9 +48,7 @@ async def opened_conversation(
 ) -> OpenedConversation:
     """A conversation, however it began; raises `ConversationNotFound`, `ScopeMissing`."""
     async with conversations.database.snapshot() as reader:
-        conversation = await find_conversation(reader, caller.account_id, state_key)
-        if conversation is None:
-            raise ConversationNotFound
+        conversation = await required(find_conversation(reader, caller.account_id, state_key))
         await require_reading(reader, conversation, caller)
         path = (await load_tree(reader, conversation)).path(conversation.session_id)
         # A conversation may outlive the contents of thousands of its runs.
@@ -70,9 +68,7 @@ async def change_opened(
     And `ConversationBegun` if its messages would change after its first run.
     """
     async with conversations.database.transaction() as tx:
-        conversation = await lock_conversation(tx, caller.account_id, state_key)
-        if conversation is None:
-            raise ConversationNotFound
+        conversation = await required(lock_conversation(tx, caller.account_id, state_key))
         await require_reading(tx, conversation, caller)
         after = changed(_opening_of(conversation))
         if after.messages != _without_begun(after, conversation).messages:

@@ -38,7 +38,9 @@ async def turns_of(reader: Reader, conversation: Conversation) -> list[TurnRecor
     return [_record(row) for row in await reader.execute(statement)]
 
 
-async def lock_unused(tx: Transaction, by_default: Retention, *, most: int) -> list[tuple[AccountId, str]]:
+async def lock_unused(
+    tx: Transaction, by_default: Retention, *, until: datetime, most: int
+) -> list[tuple[AccountId, str]]:
     """Lock some without a turn for too long; skips active ones, and those another server locked."""
     active = sa.select(runs.c.run_id).where(
         runs.c.account_id == sessions.c.account_id,
@@ -47,14 +49,10 @@ async def lock_unused(tx: Transaction, by_default: Retention, *, most: int) -> l
     )
     key, since = (sessions.c.account_id, sessions.c.state_key), [sessions.c.updated_at]
     unused = sa.select(*key).where(~active.exists()).with_for_update(skip_locked=True)
-    statement = overdue(unused, key[0], "transcripts_days", since=since, by_default=by_default, most=most)
+    statement = overdue(
+        *(unused, key[0], "transcripts_days"), since=since, until=until, by_default=by_default, most=most
+    )
     return [(AccountId(row.account_id), row.state_key) for row in await tx.execute(statement)]
-
-
-async def has_run(reader: Reader, conversation: Conversation, run_id: RunId) -> bool:
-    statement = sa.select(sa.exists().where(*_of(conversation), runs.c.run_id == run_id))
-    found: bool = (await reader.execute(statement)).scalar_one()
-    return found
 
 
 async def runs_on_branches(reader: Reader, conversation: Conversation) -> list[BranchRun]:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from uuid import UUID
 
@@ -36,7 +37,7 @@ from app.runs.conversations.known_messages import known_messages
 from app.runs.conversations.listing import list_chosen
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
 from app.runs.conversations.records import ConversationFilter, TakenTurn, new_turn
-from app.runs.conversations.repository import has_run, lock_unused, newest_chats
+from app.runs.conversations.repository import lock_unused, newest_chats
 from app.runs.conversations.view import ConversationView, read_view, read_view_before, require_reading
 from app.runs.deletion.repository import delete_contents, lock_conversation_runs
 from app.runs.records import RunRecord
@@ -104,7 +105,7 @@ class ConversationService:
     async def require_reading(self, caller: Principal, state_key: str) -> None:
         """Raise `ConversationNotFound` unless the caller may read the conversation with this key."""
         async with self.database.snapshot() as reader:
-            conversation = await _require(repository.find_conversation(reader, caller.account_id, state_key))
+            conversation = await required(repository.find_conversation(reader, caller.account_id, state_key))
             try:
                 await require_reading(reader, conversation, caller)
             except Forbidden as error:
@@ -134,7 +135,7 @@ class ConversationService:
 
         async def read(contents: Mapping[str, bytes]) -> ConversationPage:
             async with self.database.snapshot() as reader:
-                conversation = await _require(repository.find_conversation(reader, account_id, state_key))
+                conversation = await required(repository.find_conversation(reader, account_id, state_key))
                 tree = await load_tree(reader, conversation)
                 if branch_id is not None:
                     conversation = find_branch(tree, conversation, branch_id)
@@ -155,7 +156,7 @@ class ConversationService:
 
         async def read(contents: Mapping[str, bytes]) -> ConversationView:
             async with self.database.snapshot() as reader:
-                conversation = await _require(repository.find_conversation(reader, account_id, state_key))
+                conversation = await required(repository.find_conversation(reader, account_id, state_key))
                 tree = await load_tree(reader, conversation)
                 path = tree.path(conversation.session_id)
                 return await read_view(
@@ -187,7 +188,7 @@ class ConversationService:
         """
         async with self.database.transaction() as tx:
             # Locked, so that an erasure finds the copy.
-            source = await _require(repository.lock_conversation(tx, account_id, state_key))
+            source = await required(repository.lock_conversation(tx, account_id, state_key))
             source, last = await _end_to_copy(tx, source, at)
             if any(run.run_id == last for run in await unfinished_turns(tx, source)):
                 raise ConversationBusy
@@ -211,11 +212,11 @@ class ConversationService:
     async def change(self, caller: Principal, state_key: str, change: ConversationChange) -> Conversation:
         """Rename, pin or archive it; raises `ConversationNotFound`, or `ScopeMissing` as `delete` does."""
         async with self.database.transaction() as tx:
-            conversation = await _require(repository.lock_conversation(tx, caller.account_id, state_key))
+            conversation = await required(repository.lock_conversation(tx, caller.account_id, state_key))
             await require_reading(tx, conversation, caller)
             if changed := {name: value for name, value in asdict(change).items() if value is not None}:
                 await repository.update_conversation(tx, conversation, **changed)
-            return await _require(repository.find_conversation(tx, caller.account_id, state_key))
+            return await required(repository.find_conversation(tx, caller.account_id, state_key))
 
     async def delete(self, caller: Principal, state_key: str) -> None:
         """Delete the transcript, the files kept for it and what its runs contain; their receipts stay.
@@ -223,7 +224,7 @@ class ConversationService:
         Raises `ConversationNotFound`, `ConversationBusy`, and `ScopeMissing` if the caller may not read it.
         """
         async with self.database.transaction() as tx:
-            conversation = await _require(repository.lock_conversation(tx, caller.account_id, state_key))
+            conversation = await required(repository.lock_conversation(tx, caller.account_id, state_key))
             await require_reading(tx, conversation, caller)
             await self._erase(tx, conversation)
 
@@ -232,10 +233,10 @@ class ConversationService:
         conversation = await repository.lock_conversation(tx, account_id, state_key)
         return () if conversation is None else await self._erase(tx, conversation)
 
-    async def delete_unused(self, by_default: Retention, most: int) -> int:
+    async def delete_unused(self, by_default: Retention, until: datetime, most: int) -> int:
         """The same for some without a turn for too long; returns how many."""
         async with self.database.transaction() as tx:
-            unused = await lock_unused(tx, by_default, most=most)
+            unused = await lock_unused(tx, by_default, until=until, most=most)
             for account_id, state_key in unused:
                 await self.erase(tx, account_id, state_key)
         return len(unused)
@@ -253,14 +254,9 @@ class ConversationService:
         Raises `ConversationNotFound`.
         """
         async with self.database.snapshot() as reader:
-            await _require(repository.find_conversation(reader, account_id, state_key))
+            await required(repository.find_conversation(reader, account_id, state_key))
             state = await find_current_state(reader, account_id, state_key)
             return None if state is None else RunKey(account_id, state.run_id)
-
-    async def has_run(self, run: RunKey, state_key: str) -> bool:
-        async with self.database.snapshot() as reader:
-            conversation = await repository.find_conversation(reader, run.account_id, state_key)
-            return conversation is not None and await has_run(reader, conversation, run.run_id)
 
     async def find_messages(
         self, caller: Principal, state_key: str, message_ids: Sequence[str], *, first_unanswered: int
@@ -325,7 +321,7 @@ class ConversationService:
     async def list_branches(self, account_id: AccountId, state_key: str) -> list[BranchSummary]:
         """The branches of a conversation, oldest first; raises `ConversationNotFound`."""
         async with self.database.snapshot() as reader:
-            conversation = await _require(repository.find_conversation(reader, account_id, state_key))
+            conversation = await required(repository.find_conversation(reader, account_id, state_key))
             return summaries_of(await load_tree(reader, conversation), conversation)
 
     async def return_to_branch(
@@ -336,7 +332,7 @@ class ConversationService:
         Raises `ConversationNotFound`, `BranchNotFound`, and `ConversationBusy` while a run is active.
         """
         async with self.database.transaction() as tx:
-            conversation = await _require(repository.lock_conversation(tx, account_id, state_key))
+            conversation = await required(repository.lock_conversation(tx, account_id, state_key))
             tree = await load_tree(tx, conversation)
             chosen = find_branch(tree, conversation, branch_id)
             if await unfinished_turns(tx, conversation):
@@ -347,7 +343,7 @@ class ConversationService:
     async def list_grants(self, account_id: AccountId, state_key: str) -> list[PermissionGrant]:
         """A conversation's grants, newest first: one for each tool at most. Raises `ConversationNotFound`."""
         async with self.database.snapshot() as reader:
-            await _require(repository.find_conversation(reader, account_id, state_key))
+            await required(repository.find_conversation(reader, account_id, state_key))
             return await find_grants(reader, account_id, state_key)
 
     async def revoke_grant(self, account_id: AccountId, state_key: str, grant_id: UUID) -> None:
@@ -365,7 +361,8 @@ class ConversationService:
         return ended
 
 
-async def _require(found: Awaitable[Conversation | None]) -> Conversation:
+async def required(found: Awaitable[Conversation | None]) -> Conversation:
+    """What was found; raises `ConversationNotFound`."""
     if (conversation := await found) is None:
         raise ConversationNotFound
     return conversation

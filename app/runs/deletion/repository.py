@@ -1,6 +1,7 @@
 """SQL for deleting the contents of runs; the run rows and their receipts stay."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, Table, and_, delete, func, null, select, tuple_, update
@@ -29,24 +30,30 @@ async def lock_ended_run(tx: Transaction, key: RunKey) -> bool | None:
     return ended
 
 
-async def lock_old_runs(tx: Transaction, by_default: Retention, *, most: int) -> list[RunKey]:
+async def lock_old_runs(
+    tx: Transaction, by_default: Retention, *, until: datetime, most: int
+) -> list[RunKey]:
     """Lock some ended runs whose contents are past their time; skips those another server locked."""
     has_some = runs.c.contents_deleted_at.is_(None)
-    return await _lock_ended(tx, "contents_days", has_some, by_default=by_default, most=most)
+    return await _lock_ended(tx, "contents_days", has_some, by_default=by_default, until=until, most=most)
 
 
-async def lock_runs_with_old_events(tx: Transaction, by_default: Retention, *, most: int) -> list[RunKey]:
+async def lock_runs_with_old_events(
+    tx: Transaction, by_default: Retention, *, until: datetime, most: int
+) -> list[RunKey]:
     """Lock some ended runs whose events are; skips those another server locked."""
     has_some = runs.c.events_deleted_at.is_(None)
-    return await _lock_ended(tx, "events_days", has_some, by_default=by_default, most=most)
+    return await _lock_ended(tx, "events_days", has_some, by_default=by_default, until=until, most=most)
 
 
-async def lock_runs_with_old_evidence(tx: Transaction, *, most: int) -> list[RunKey]:
+async def lock_runs_with_old_evidence(tx: Transaction, *, until: datetime, most: int) -> list[RunKey]:
     """Lock some ended runs whose evidence is; skips those another server locked."""
     of_run = runs.join(run_evidence, and_(*(runs.c[name] == run_evidence.c[name] for name in RunKey._fields)))
     # The time of a piece is indexed.
     since = (run_evidence.c.at, runs.c.ended_at)
-    return await _lock_ended(tx, "evidence_days", FIRST_PIECES, of=of_run, since=since, most=most)
+    return await _lock_ended(
+        tx, "evidence_days", FIRST_PIECES, of=of_run, since=since, until=until, most=most
+    )
 
 
 async def _lock_ended(
@@ -56,12 +63,15 @@ async def _lock_ended(
     *,
     of: FromClause = runs,
     since: Sequence[ColumnElement[Any]] = (runs.c.ended_at,),
+    until: datetime,
     by_default: Retention = KEPT_FOR_EVER,
     most: int,
 ) -> list[RunKey]:
     chosen = select(runs.c.account_id, runs.c.run_id).select_from(of).where(has_some)
     rows = chosen.with_for_update(skip_locked=True, of=runs)
-    statement = overdue(rows, runs.c.account_id, kind, since=since, by_default=by_default, most=most)
+    statement = overdue(
+        rows, runs.c.account_id, kind, since=since, until=until, by_default=by_default, most=most
+    )
     return [RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in await tx.execute(statement)]
 
 

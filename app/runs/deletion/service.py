@@ -1,13 +1,15 @@
 """RunDeletion: deletes contents of ended runs on request, and all that is older than its retention time."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import TypeAlias
 
 from app.errors import Conflict, Gone
 from app.ids import RunKey
 from app.platform.background import AFTER_START_S, forever
+from app.platform.clock.clock import Clock
 from app.platform.db import Database, Transaction
 from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
@@ -20,10 +22,10 @@ _EVERY_S = 60.0
 _RUNS_AT_ONCE = 20
 
 
-DeleteUnused: TypeAlias = Callable[[Retention, int], Awaitable[int]]
+DeleteUnused: TypeAlias = Callable[[Retention, datetime, int], Awaitable[int]]
 """Deletes some conversations past their retention time; returns how many."""
 
-_LockOld: TypeAlias = Callable[[Transaction], Awaitable[list[RunKey]]]
+_LockOld: TypeAlias = Callable[..., Awaitable[list[RunKey]]]
 _Delete: TypeAlias = Callable[[Transaction, Sequence[RunKey]], Awaitable[None]]
 
 
@@ -55,6 +57,7 @@ class RunDeletion:
     delete_unused: DeleteUnused
     by_default: Retention
     """For how long contents are kept where their account does not say less."""
+    clock: Clock = field(default_factory=Clock)
 
     async def delete(self, run: RunKey) -> None:
         """Delete a run's contents; raises `RunNotFound`, `RunNotEnded`."""
@@ -68,22 +71,21 @@ class RunDeletion:
 
     async def delete_old(self) -> int:
         """Delete the contents of some runs past their retention time; returns how many runs."""
-        lock = partial(repository.lock_old_runs, by_default=self.by_default, most=_RUNS_AT_ONCE)
+        lock = partial(repository.lock_old_runs, by_default=self.by_default)
         return await self._delete_each(lock, repository.delete_contents)
 
     async def delete_old_events(self) -> int:
         """Delete the events of some runs past their own retention time; returns how many runs."""
-        lock = partial(repository.lock_runs_with_old_events, by_default=self.by_default, most=_RUNS_AT_ONCE)
+        lock = partial(repository.lock_runs_with_old_events, by_default=self.by_default)
         return await self._delete_each(lock, repository.delete_events)
 
     async def delete_old_evidence(self) -> int:
         """Delete the evidence of some runs past its own retention time; returns how many runs."""
-        lock = partial(repository.lock_runs_with_old_evidence, most=_RUNS_AT_ONCE)
-        return await self._delete_each(lock, delete_evidence)
+        return await self._delete_each(repository.lock_runs_with_old_evidence, delete_evidence)
 
     async def delete_old_conversations(self) -> int:
         """Delete some conversations past their retention time; returns how many."""
-        return await self.delete_unused(self.by_default, _RUNS_AT_ONCE)
+        return await self.delete_unused(self.by_default, self.clock.now(), _RUNS_AT_ONCE)
 
     async def sweep(self) -> None:
         """Delete old contents until cancelled; several servers may do so at once."""
@@ -91,7 +93,7 @@ class RunDeletion:
 
     async def _delete_each(self, lock: _LockOld, delete: _Delete) -> int:
         async with self.database.transaction() as tx:
-            if old := await lock(tx):
+            if old := await lock(tx, until=self.clock.now(), most=_RUNS_AT_ONCE):
                 await delete(tx, old)
         return len(old)
 

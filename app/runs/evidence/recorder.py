@@ -73,6 +73,6 @@ class EvidenceRecorder:
     async def _store_new(self) -> None:
         await asyncio.sleep(STORE_EVERY_S)
         if new := list(self._new):
-            async with self.database.transaction() as tx:
+            async with self.database.write() as tx:
                 await insert_evidence(tx, self.run, new)
             del self._new[: len(new)]

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import delete, select, text, tuple_
+from sqlalchemy import delete, select, tuple_
 
 from app.ids import RunKey
 from app.platform.db import Reader, Transaction
+from app.platform.postgres.prepared import Prepared
 from app.runs.evidence.records import EvidenceRecord, NewEvidence
 from app.runs.evidence.tables import run_evidence
 
@@ -18,13 +19,14 @@ NEW_EVIDENCE = """
 """
 """Rows of pieces: `evidence_values` are its parameters."""
 
-_INSERT = text(
+_INSERT = Prepared(
     f"""
     INSERT INTO run_evidence (account_id, run_id, position, at, type, content)
-    SELECT :account_id, :run_id, new.* FROM {NEW_EVIDENCE}
-     WHERE EXISTS (SELECT FROM runs
-                    WHERE account_id = :account_id AND run_id = :run_id AND ended_at IS NULL FOR SHARE)
-    ON CONFLICT DO NOTHING
+    SELECT run.account_id, run.run_id, new.*
+      FROM (SELECT account_id, run_id FROM runs
+             WHERE account_id = CAST(:account_id AS uuid) AND run_id = CAST(:run_id AS text)
+               AND ended_at IS NULL FOR SHARE) AS run, {NEW_EVIDENCE}
+    ON CONFLICT DO NOTHING RETURNING position
     """  # noqa: S608 - a constant
 )
 
@@ -40,7 +42,7 @@ async def insert_evidence(tx: Transaction, key: RunKey, new: Sequence[NewEvidenc
 
     Nothing of a run that another process has ended: its contents may have been deleted since.
     """
-    await tx.execute(_INSERT, {**key._asdict(), **evidence_values(new)})
+    await _INSERT.fetch(tx, {**key._asdict(), **evidence_values(new)})
 
 
 async def find_evidence(reader: Reader, key: RunKey, *, after: int, limit: int) -> list[EvidenceRecord]:

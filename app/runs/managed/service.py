@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import ROUND_DOWN, Decimal
 from typing import Final, NamedTuple, Unpack
 from uuid import UUID
@@ -22,6 +22,7 @@ from app.events import UserMessageDelivered
 from app.executors.inbox import RunEnded
 from app.graphs.catalog import GraphCatalog
 from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.platform.clock.clock import Clock
 from app.platform.db import Database, Reader
 from app.requests.messages import ContentPart, Message
 from app.requests.principal import GraphNotAllowed, Principal
@@ -81,6 +82,7 @@ class ManagedSessions:
     billing: BillingReports
     graphs: GraphCatalog
     turns: NewTurns
+    clock: Clock
     settle_tries: int = 50
     """How often receipts that are not there yet are looked for."""
 
@@ -217,7 +219,7 @@ class ManagedSessions:
             return None
         if (run := await self.runs.posted_before(caller, **posting)) is not None:
             return SaidMessage(run.key.run_id)
-        since = datetime.now(UTC) - _REPEATED_WITHIN
+        since = self.clock.database_now() - _REPEATED_WITHIN
         for turn in reversed((await self.get(caller, session_id)).turns):
             if turn.ended_at is not None and turn.ended_at < since:
                 break
@@ -271,7 +273,7 @@ class ManagedSessions:
             settled = await self.settled(caller, session.id)
             since, left = settled.unsettled_since, settled.left_usd or Decimal(0)
             # The journal of a machine that was lost may never come.
-            if since is not None and datetime.now(UTC) - since < _SETTLED_AFTER:
+            if since is not None and self.clock.database_now() - since < _SETTLED_AFTER:
                 raise SessionNotSettled(retry_after_s=1)
             left = left.quantize(_SMALLEST_USD, rounding=ROUND_DOWN)
             if left <= 0:

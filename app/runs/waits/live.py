@@ -1,11 +1,13 @@
 """RunWaits: the stored calls of a run that this process executes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from app.events import ResolvedBy
 from app.executors.waiting.port import StoredCall
 from app.ids import RunKey
+from app.platform.clock.clock import Clock
 from app.platform.db import Database
 from app.runs.waits import repository
 from app.streams.port import WriterFenced
@@ -18,6 +20,10 @@ class RunWaits:
     database: Database
     run: RunKey
     attempt: int
+    clock: Clock = field(default_factory=Clock)
+
+    def now(self) -> datetime:
+        return self.clock.database_now()
 
     async def open(self, call: StoredCall) -> None:
         async with self.database.write() as tx:

@@ -103,10 +103,10 @@ class Deployments:
         await self.get(caller, deployment_id)
         return await act(caller, deployment_id)
 
-    async def run(self, caller: Principal, deployment_id: str) -> DeploymentRun:
-        """Begin a session now. Raises `SessionDelayed` if that has to be later."""
+    async def run(self, caller: Principal, deployment_id: str, key: str | None = None) -> DeploymentRun:
+        """Begin a session, with an idempotency key once; raises `SessionDelayed` if it has to be later."""
         schedule, _ = await self.get(caller, deployment_id)
-        due = await self.schedules.trigger(caller, deployment_id)
+        due = await self.schedules.trigger(caller, deployment_id, key)
         if due.outcome in {"starting", "waiting"}:
             raise SessionDelayed
         return DeploymentRun(due, deployment_id, schedule.summary.graph_id)

@@ -43,9 +43,18 @@ async def take_due_times(tx: Transaction, schedule: Schedule, now: datetime) -> 
 
 
 async def add_due_time(
-    tx: Transaction, schedule: Schedule, due_at: datetime, *, now: datetime, trigger: Trigger = "cron"
+    tx: Transaction,
+    schedule: Schedule,
+    due_at: datetime,
+    *,
+    now: datetime,
+    trigger: Trigger = "cron",
+    run_id: RunId | None = None,
 ) -> None:
-    """Decide what happens to a due time; without effect if that was decided before."""
+    """Decide what happens to a due time; without effect if that was decided before.
+
+    `run_id`: that of its run, if the time does not decide it.
+    """
     overlap = schedule.terms.overlap
     starting, waiting = await _open(tx, schedule)
     running = [] if overlap == "allow" else await repository.unfinished_runs(tx, schedule)
@@ -56,6 +65,8 @@ async def add_due_time(
         "next_attempt_at": now,
         "waits_for": _last(starting, running) if decision == "wait" else None,
     }
+    if run_id is not None:
+        values["run_id"] = run_id
     if await repository.insert_due(tx, schedule.id, due_at, trigger=trigger, values=values) is None:
         return
     if decision == "wait":

@@ -116,8 +116,10 @@ async def insert_due(
     return None if row is None else ScheduledRun(**row)
 
 
-async def find_due(reader: Reader, schedule: UUID, due_at: datetime) -> ScheduledRun | None:
-    statement = select(*_DUE).where(_due.schedule == schedule, _due.due_at == due_at)
+async def find_due(reader: Reader, schedule: UUID, due: datetime | RunId) -> ScheduledRun | None:
+    """By its time, or by the id of its run."""
+    is_it = _due.due_at == due if isinstance(due, datetime) else _due.run_id == due
+    statement = select(*_DUE).where(_due.schedule == schedule, is_it)
     row = (await reader.execute(statement)).mappings().one_or_none()
     return None if row is None else ScheduledRun(**row)
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 
 from app.errors import AppError, TooMany, Unauthenticated, Unavailable
-from app.ids import RunKey
+from app.ids import RunId, RunKey
 from app.platform.background import run_to_completion
 from app.platform.db import Database, Transaction
 from app.requests.principal import AccountSuspended
@@ -47,13 +47,19 @@ class ScheduleFiring:
         self.read_time = read_time or database.time
         self.config = config or FiringConfig()
 
-    async def fire_now(self, schedule: UUID) -> ScheduledRun | None:
-        """Start a run as if the schedule were due now, also if it is paused; None if it is deleted."""
+    async def fire_now(self, schedule: UUID, run_id: RunId | None = None) -> ScheduledRun | None:
+        """Start a run as if the schedule were due now, also if it is paused; None if it is deleted.
+
+        With a `run_id` only once: then the due time that has it is returned.
+        """
         added: list[datetime] = []
 
         async def add(tx: Transaction, locked: Schedule, now: datetime) -> None:
+            if run_id is not None and (known := await find_due(tx, schedule, run_id)) is not None:
+                added.append(known.due_at)
+                return
             added.append(await self._unused(tx, schedule, now))
-            await add_due_time(tx, locked, added[0], now=now, trigger="request")
+            await add_due_time(tx, locked, added[0], now=now, trigger="request", run_id=run_id)
 
         if (claims := await self._decide(schedule, add)) is None:
             return None

@@ -148,6 +148,10 @@ function All({ organization: { total, models, unexplained, prices, problem } }) 
         : html`<p class="calm">Every difference of all accounts is explained.</p>`
     }
     ${prices.length > 0 && html`<${Prices} prices=${prices} />`}
+    ${
+      unexplained.length + prices.length > 0 &&
+      html`<p><a href="./docs/guide/operations/reconciliation">What to do about each of them</a></p>`
+    }
   `;
 }
 

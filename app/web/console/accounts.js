@@ -97,9 +97,9 @@ function OneAccount({ name }) {
           <div class="row"><${Links} account=${name} /></div>
           <div class="row"><${Changes} account=${found} reload=${account.retry} /></div>
         </section>
+        <${Credit} account=${name} balance=${found} reload=${account.retry} />
       `,
     })}
-    <${Credit} account=${name} isOperator />
   `;
 }
 

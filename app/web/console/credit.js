@@ -2,6 +2,7 @@
 
 /** @import { Once } from "../parts/action.js" */
 /** @import { Values } from "../parts/form.js" */
+/** @import { Session } from "../shell.js" */
 
 import { apiPath, post, put, remove } from "../api.js";
 import { Ledger } from "../billing/ledger.js";
@@ -15,31 +16,33 @@ import { timeOf } from "../parts/table.js";
 
 const AMOUNT = /** @type {const} */ ({ name: "usd", label: "Amount, in dollars", required: true });
 
+/** The credit of the caller's account. @param {{who: Session}} props */
+export function OwnCredit({ who }) {
+  const credit = useRequests([apiPath("/v1/balance")], null);
+  return loaded(credit, {
+    what: "the credit",
+    show: ([found]) => html`<${Credit} balance=${found} reload=${credit.retry} mayTopUp=${who.may("budgets:write")} />`,
+  });
+}
+
 /**
  * `account` is the name of another one than the caller's, for operators, who grant credit.
- * @param {{account?: string, isOperator?: boolean, mayTopUp?: boolean}} props
+ * @param {{balance: Balance, reload: () => void, account?: string, mayTopUp?: boolean}} props
  */
-export function Credit({ account = "", isOperator = false, mayTopUp = isOperator }) {
-  const path = account === "" ? apiPath("/v1/balance") : apiPath("/v1/accounts/{account}", { account });
-  const credit = useRequests([path], null);
+export function Credit({ balance, reload, account = "", mayTopUp = true }) {
   const [changes, setChanges] = useState(0);
-  const reload = () => {
-    credit.retry();
+  const done = () => {
+    reload();
     setChanges(changes + 1);
   };
   return html`
     <section class="card" aria-labelledby="credit-title">
       <h2 id="credit-title">Credit now</h2>
-      ${loaded(credit, {
-        what: "the credit",
-        show: ([found]) => html`
-          <${Facts} balance=${found} />
-          <div class="row">
-            ${isOperator && html`<${Grant} account=${account} done=${reload} /><${Adjust} account=${account} done=${reload} />`}
-            ${mayTopUp && html`<${TopUp} account=${account} topUp=${found.topUp} done=${reload} />`}
-          </div>
-        `,
-      })}
+      <${Facts} balance=${balance} />
+      <div class="row">
+        ${account && html`<${Grant} account=${account} done=${done} /><${Adjust} account=${account} done=${done} />`}
+        ${mayTopUp && html`<${TopUp} account=${account} topUp=${balance.topUp} done=${done} />`}
+      </div>
     </section>
     <${Ledger} key=${changes} account=${account} />
   `;

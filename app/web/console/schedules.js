@@ -157,9 +157,9 @@ function OneSchedule({ who, scheduleId }) {
           <${Facts} schedule=${found} />
           ${who.may("runs:write") && html`<${Changes} schedule=${found} reload=${schedule.retry} />`}
         </section>
+        <${History} who=${who} scheduleId=${scheduleId} />
       `,
     })}
-    <${History} who=${who} scheduleId=${scheduleId} />
   `;
 }
 

@@ -78,7 +78,7 @@ function fieldsOf(who, webhook) {
     { name: "url", label: "URL", value: webhook?.url, required: true },
     {
       name: "events",
-      label: "It is sent",
+      label: "Events",
       kind: "choices",
       options: events.map((event) => [event, event]),
       value: webhook?.events ?? ["run.completed", "run.failed"],
@@ -91,7 +91,13 @@ function fieldsOf(who, webhook) {
 function Register({ who, done }) {
   const fields = /** @type {Field[]} */ ([
     ...fieldsOf(who),
-    { name: "format", label: "As", kind: "choice", options: FORMATS, hint: "The latter two are sent receipts alone." },
+    {
+      name: "format",
+      label: "Format",
+      kind: "choice",
+      options: FORMATS,
+      hint: "The latter two are sent receipts alone.",
+    },
     { name: "eventType", label: "Name of the events", hint: "For CloudEvents and Stripe only." },
     { name: "subject", label: "Subject or customer", hint: "For CloudEvents and Stripe only; otherwise the end user." },
     { name: "secret", label: "Token of the receiver", hint: "For CloudEvents and Stripe only." },
@@ -122,9 +128,9 @@ function OneWebhook({ who, webhookId }) {
           <p class="hint">${found.description} ${found.events.join(", ")}; ${FORMATS.find(([name]) => name === found.format)?.[1]}</p>
           ${mayChange(who) && html`<${Changes} ...${{ who, webhook: found, reload }} />`}
         </section>
+        <${Deliveries} who=${who} webhookId=${webhookId} />
       `,
     })}
-    <${Deliveries} who=${who} webhookId=${webhookId} />
   `;
 }
 

@@ -72,6 +72,11 @@ export function Dialog({ label, title, words, submit = label, fields = [], isDes
     setBusy(false);
   };
   useEffect(() => {
+    // What is wrong may be out of view.
+    /** @type {HTMLElement | null | undefined} */ (dialog.current?.querySelector("[aria-invalid]"))?.focus();
+    dialog.current?.querySelector(".problem")?.scrollIntoView({ block: "nearest" });
+  }, [problem]);
+  useEffect(() => {
     if (answer !== null && !result) shut();
   }, [answer]);
 

@@ -24,9 +24,16 @@ import { html } from "../html.js";
 
 /** @param {{fields: readonly Field[], problem: ApiError | null}} props */
 export function Fields({ fields, problem }) {
-  const wrong = new Map(problem?.errors.map(({ field, message }) => [field, message]));
-  return html`${fields.map((field) => html`<${Labelled} key=${field.name} field=${field} wrong=${wrong.get(field.name)} />`)}`;
+  const wrongOf = (/** @type {Field} */ { name }) => {
+    const found = problem?.errors.filter((each) => isAbout(name, each)) ?? [];
+    const said = found.map(({ field, message }) => `${field.slice(name.length + 1)} ${message}`.trim()).join(", ");
+    return said && `${found[0]?.field === name ? "" : ":"} ${said}`;
+  };
+  return html`${fields.map((field) => html`<${Labelled} key=${field.name} field=${field} wrong=${wrongOf(field)} />`)}`;
 }
+
+/** Whether it is about this field, or a part of it. @param {string} name @param {FieldProblem} problem */
+const isAbout = (name, { field }) => field === name || field.startsWith(`${name}.`);
 
 /**
  * What is wrong with a request beside its fields; each that the form does not have is named.
@@ -36,7 +43,7 @@ export function Fields({ fields, problem }) {
 export function problemBeside(problem, fields) {
   if (problem.errors.length === 0) return problem.message;
   return problem.errors
-    .filter(({ field }) => !fields.some(({ name }) => name === field))
+    .filter((each) => !fields.some(({ name }) => isAbout(name, each)))
     .map(({ field, message }) => `${field} ${message}.`)
     .join(" ");
 }
@@ -76,14 +83,14 @@ export function inputMoment(text) {
   return text.slice(0, 16);
 }
 
-/** @param {{field: Field, wrong: string | undefined}} props */
+/** @param {{field: Field, wrong: string}} props */
 function Labelled({ field, wrong }) {
   const { name, label, kind, hint, options = [], value } = field;
   const [hintId, wrongId] = [`hint-${name}`, `wrong-${name}`];
   const described = [hint && hintId, wrong && wrongId].filter(Boolean).join(" ") || undefined;
   const about = html`
     ${hint && html`<p class="hint" id=${hintId}>${hint}</p>`}
-    ${wrong && html`<p class="problem" id=${wrongId} role="alert">${label} ${wrong}.</p>`}
+    ${wrong && html`<p class="problem" id=${wrongId} role="alert">${label}${wrong}.</p>`}
   `;
   if (kind === "flag") {
     return html`
@@ -112,7 +119,7 @@ function Labelled({ field, wrong }) {
   return html`
     <div class="field">
       <label for=${`field-${name}`}>${label}${kind === "time" && " (UTC)"}</label>
-      <${Control} field=${field} described=${described} isWrong=${wrong !== undefined} />
+      <${Control} field=${field} described=${described} isWrong=${wrong !== ""} />
       ${about}
     </div>
   `;

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from app.auth.credential_monitor import CredentialMonitor, CredentialRevoked
 from app.auth.records import Credential
 from app.errors import Unavailable
 from app.ids import AccountId, ApiKeyId, new_uuid
+from app.platform.clock.clock import host_time
 from app.requests.principal import KeyTerms, Principal
 from tests.patience import PATIENCE_S
 from tests.unit.waiting import turns, until
@@ -116,11 +117,16 @@ async def test_streams_stay_open_while_the_database_is_unavailable() -> None:
 @in_virtual_time
 async def test_a_stream_ends_when_its_token_expires() -> None:
     books = Books()
-    expires_at = datetime.now(UTC) + timedelta(hours=1)
+
+    def now() -> datetime:
+        """The host's clock is a day behind."""
+        return host_time() + timedelta(days=1)
+
+    expires_at = now() + timedelta(hours=1)
     token = replace(books.a_caller(), end_user="ann", terms=KeyTerms(expires_at=expires_at))
     started = asyncio.get_running_loop().time()
 
     with pytest.raises(CredentialRevoked):
-        await open_for_ever(CredentialMonitor(books.look_up), token)
+        await open_for_ever(CredentialMonitor(books.look_up, now=now), token)
 
     assert asyncio.get_running_loop().time() - started == pytest.approx(3600, abs=60)

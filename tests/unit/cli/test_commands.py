@@ -1,5 +1,6 @@
 """What all commands have in common."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -50,9 +51,11 @@ run_commands(commands)
 
 @pytest.mark.parametrize("program", [["-m", "app", "--version"], ["-c", _PRINTS_AT_ITS_END]])
 def test_what_cannot_be_printed_is_an_error_in_our_words(program: list[str]) -> None:
+    # Unbuffered, nothing would be left to be printed at the end.
+    env = os.environ | {"PYTHONUNBUFFERED": ""}
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            [sys.executable, *program], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            [sys.executable, *program], stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=env
         )
 
     assert done.returncode == 1

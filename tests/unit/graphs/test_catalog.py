@@ -71,7 +71,7 @@ def test_a_line_of_dashes_in_the_prompt_belongs_to_the_prompt(tmp_path: Path) ->
         (f"{HEAD}\ntools: {{a: b}}", "tools"),
         (f"{HEAD}\ntools: [demo__c]", "tools: there is no tool 'demo__c'"),
         (f"{HEAD}\nmax_turns: true", "max_turns"),
-        (f"{HEAD}\nmax_budget_usd: 0.5", "max_budget_usd: money is a decimal in quotes"),
+        (f"{HEAD}\nmax_budget_usd: 0.5", "max_budget_usd: must be a decimal in quotes"),
         (f'{HEAD}\nmax_budget_usd: "cheap"', "max_budget_usd"),
         (f"{HEAD}\ntimeout_s: .inf", "timeout_s"),
         (f"{HEAD}\nthinking_budget_tokens: 1023", "thinking_budget_tokens"),

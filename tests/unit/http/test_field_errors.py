@@ -108,8 +108,9 @@ def test_our_own_messages_are_kept() -> None:
         "messages": "the last message must be the user's"
     }
     assert found(limits={"maxBudgetUsd": 0.1}) == {
-        "limits.maxBudgetUsd": 'money is a decimal in quotes, for example "0.10"'
+        "limits.maxBudgetUsd": 'must be a decimal in quotes, such as "0.10"'
     }
+    assert found(limits={"maxBudgetUsd": "ten"}) == {"limits.maxBudgetUsd": "must be a decimal, such as 0.10"}
 
 
 def test_a_long_name_is_cut() -> None:

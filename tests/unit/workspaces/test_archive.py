@@ -1,3 +1,4 @@
+import gc
 import io
 import tarfile
 import zipfile
@@ -35,3 +36,14 @@ def test_other_programs_read_them() -> None:
             ("d/ä.txt", True, 0o644),
             ("run", True, 0o755),
         ]
+
+
+@pytest.mark.parametrize("form", ["zip", "tar"])
+def test_one_that_is_left_is_dropped_in_silence(form: Literal["zip", "tar"]) -> None:
+    archive = Archive(form)
+    archive.add(FILES[0])
+    # As an exception does whose traceback has it.
+    circle: list[object] = [archive]
+    circle.append(circle)
+    del archive, circle
+    gc.collect()  # What fails in it fails the test.

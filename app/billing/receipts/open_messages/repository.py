@@ -16,10 +16,15 @@ _open = open_messages.c
 
 
 def locking_open_messages(accounts: str, references: str) -> str:
-    """SQL of the keys of these messages that have rows, which it locks in the order of all who do."""
+    """SQL of the keys of these messages that have rows, which it locks in the order of all who do.
+
+    The limit is how many are named: with it PostgreSQL expects one instead of ten, and looks each up.
+    """
     return f"""
         SELECT account_id, source_reference
-          FROM open_messages JOIN unnest({accounts}, {references}) AS named (account_id, source_reference)
+          FROM open_messages
+          JOIN (SELECT * FROM unnest({accounts}, {references}) LIMIT cardinality({accounts}))
+               AS named (account_id, source_reference)
          USING (account_id, source_reference)
          ORDER BY account_id, source_reference FOR UPDATE OF open_messages
     """  # noqa: S608 - parameters
@@ -57,7 +62,9 @@ _ABANDONED = text(
     """
     SELECT source_reference, CAST(fact AS text) AS fact, is_complete
       FROM open_messages AS open
-     WHERE updated_at < clock_timestamp() - make_interval(secs => :age_s)
+     -- The later times were stored before the database's clock went back.
+     WHERE (updated_at < clock_timestamp() - make_interval(secs => :age_s)
+            OR updated_at > clock_timestamp() + make_interval(secs => :age_s))
        AND NOT EXISTS (
         SELECT FROM runs
          WHERE runs.account_id = open.account_id AND runs.run_id = open.run_id

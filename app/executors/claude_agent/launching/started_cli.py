@@ -76,6 +76,8 @@ class StartedCli:
 
     def attach_run(self, context: RunContext, channel: Channel) -> None:
         self.bridge.attach_run(context, channel)
+        if self.session is not None:
+            self.session.closing = context.control.closing
 
     async def leave(self, reached: Callable[[], tuple[str | None, Collection[str]]]) -> None:
         """Kill the CLI in the middle of its turn, once all is written but the results of the open calls.

@@ -11,10 +11,9 @@ import structlog
 
 from app.conversations.records import TranscriptEntry
 from app.conversations.transcript_store import TranscriptStore
-from app.errors import Unavailable
 from app.events import AiEvent, MessageDiscarded, Status, TextDelta, UsageReport
 from app.executors.claude_agent.transcripts.lines import chained_lines, line_after, message_of
-from app.executors.port import RunPlan
+from app.executors.port import RunContext, RunPlan
 from app.platform.db import AttemptOver
 
 log = structlog.get_logger(__name__)
@@ -39,20 +38,24 @@ class SeenText:
             self.message_id, self.text = None, ""
 
 
-async def store_unfinished(store: TranscriptStore, plan: RunPlan, seen: SeenText) -> None:
+async def store_unfinished(store: TranscriptStore, context: RunContext, seen: SeenText) -> None:
     """Add the message to the transcript as far as it was seen, unless the CLI has stored it.
 
     Once the CLI of a run that has failed has ended.
     """
+    plan = context.plan
     if plan.conversation is None or seen.message_id is None or not seen.text.strip():
         return
     transcript = plan.conversation.transcript
-    try:
+
+    async def add() -> None:
         entries = await store.entries(transcript)
         if (line := unfinished_line(entries, plan, seen)) is not None:
             await store.add(transcript, [TranscriptEntry(line, plan.run.run_id, plan.attempt)])
-    except Unavailable as error:
-        log.warning("transcript.save_failed", reason=error.detail)
+
+    try:
+        if not await store.persist(add, context.control.closing):
+            log.error("transcript.lines_lost", run_id=plan.run.run_id, lines=1)
     except AttemptOver:
         log.warning("transcript.fenced")
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from app.http.foreign_errors import ForeignError, ForeignErrors
+from app.http.foreign_errors import ErrorForm, ForeignError
 
 PATH: Final = "/anthropic/oauth"
 
@@ -24,10 +24,10 @@ class OAuthError(BaseModel):
     error_description: str
 
 
-class OAuthErrors(ForeignErrors):
+class OAuthErrors(ErrorForm):
     """Answers with errors as clients of OAuth read them."""
 
-    path = PATH
+    paths = (PATH, "/anthropic/.well-known")
 
     def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:  # noqa: ARG002
         status, code = problem["status"], _RENAMED.get(problem["code"], problem["code"])

@@ -11,7 +11,7 @@ from app.http.api.schedules.schemas import (
     ScheduleRequest,
     ScheduleResponse,
 )
-from app.http.dependencies import Location, RunReader, ServicesDep, Writer
+from app.http.dependencies import IdempotencyKey, Location, RunReader, ServicesDep, Writer
 from app.http.openapi.headers import LOCATED
 from app.http.parameters import PageParams, name_in_path
 from app.http.response_model import Page
@@ -81,10 +81,10 @@ async def resume_schedule(schedule_id: ScheduleId, services: ServicesDep, caller
 
 @router.post("/{scheduleId}/trigger", status_code=202, summary="Start a run of a schedule now")
 async def trigger_schedule(
-    schedule_id: ScheduleId, services: ServicesDep, caller: Writer
+    schedule_id: ScheduleId, services: ServicesDep, caller: Writer, key: IdempotencyKey
 ) -> ScheduledRunResponse:
     """As if the schedule were due now, also while it is paused. Its overlap policy decides as usual."""
-    return ScheduledRunResponse.of(await services.schedules.trigger(caller, schedule_id))
+    return ScheduledRunResponse.of(await services.schedules.trigger(caller, schedule_id, key))
 
 
 @router.delete("/{scheduleId}", status_code=204, summary="Delete a schedule")

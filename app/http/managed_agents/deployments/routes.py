@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from app.errors import Invalid
 from app.http.admission.checks import CheckedRoute, small_body
 from app.http.anthropic.openapi import ERROR_RESPONSES
-from app.http.dependencies import FingerprintedPosting, RunReader, ServicesDep, Writer
+from app.http.dependencies import FingerprintedPosting, IdempotencyKey, RunReader, ServicesDep, Writer
 from app.http.managed_agents.deployments.input import ChangedDeployment, NewDeployment, naming_their_fields
 from app.http.managed_agents.deployments.schemas import RUN_PREFIX, ManagedDeployment, ManagedDeploymentRun
 from app.http.managed_agents.errors import PATH
@@ -125,10 +125,10 @@ async def archive_managed_deployment(
 
 @router.post("/{deploymentId}/run", summary="Begin a session of a deployment now")
 async def run_managed_deployment(
-    deployment_id: DeploymentId, deployments: DeploymentsDep, caller: Writer
+    deployment_id: DeploymentId, deployments: DeploymentsDep, caller: Writer, key: IdempotencyKey
 ) -> ManagedDeploymentRun:
     """As if it were due, also while it is paused."""
-    return ManagedDeploymentRun.of(await deployments.run(caller, deployment_id))
+    return ManagedDeploymentRun.of(await deployments.run(caller, deployment_id, key))
 
 
 @runs_router.get("", summary="List the runs of deployments")

@@ -125,11 +125,16 @@ async def list_openai_input_items(
 
 @router.post("/{responseId}/cancel", response_model=None, responses=WHOLE, summary="Cancel a response")
 async def cancel_openai_response(
-    response_id: ResponseId, services: ServicesDep, caller: Writer, page: ApprovalsPage
+    response_id: ResponseId,
+    services: ServicesDep,
+    caller: Writer,
+    streams: RunStreamsDep,
+    page: ApprovalsPage,
 ) -> Response:
-    """Request its run to stop; one that has ended is not changed."""
+    """Stop its run, and wait for its end; one that has ended is not changed."""
     record, options, received = await _named(services, caller, response_id, page)
     await services.commands.stop(record.key, "cancel")
+    await streams.result(caller, record.key, partial(services.runs.wait, record.key))
     return JSONResponse(await _so_far(services, record, options, received))
 
 

@@ -19,7 +19,7 @@ from app.platform.db import Database
 from app.requests.principal import Principal
 from app.runs.conversations.branching import load_tree
 from app.runs.conversations.page import ConversationPage, PageEntry, parse_cursor, read_page, turns_on_branch
-from app.runs.conversations.service import ConversationNotFound
+from app.runs.conversations.service import required
 from app.runs.conversations.sharing.records import ConversationShare, SharedPage
 from app.runs.conversations.sharing.repository import delete_share, find_share, insert_share, shares_of
 from app.runs.conversations.view import require_reading
@@ -84,9 +84,7 @@ class ConversationShares:
             raise Invalid.field("expiresAt", f"must be in the next {MAX_LIFETIME.days} days")
         token = f"rts_{secrets.token_urlsafe(32)}"
         async with self.database.transaction() as tx:
-            conversation = await lock_conversation(tx, caller.account_id, state_key)
-            if conversation is None:
-                raise ConversationNotFound
+            conversation = await required(lock_conversation(tx, caller.account_id, state_key))
             await require_reading(tx, conversation, caller)
             path = (await load_tree(tx, conversation)).path(conversation.session_id)
             if not path:
@@ -106,8 +104,7 @@ class ConversationShares:
     async def list_shares(self, account_id: AccountId, state_key: str) -> Sequence[ConversationShare]:
         """The links of a conversation that have not expired, newest first; raises `ConversationNotFound`."""
         async with self.database.snapshot() as reader:
-            if await find_conversation(reader, account_id, state_key) is None:
-                raise ConversationNotFound
+            await required(find_conversation(reader, account_id, state_key))
             return await shares_of(reader, account_id, state_key)
 
     async def revoke(self, account_id: AccountId, state_key: str, share_id: UUID, *, by: Actor) -> None:

@@ -1,31 +1,50 @@
 // Files that are sent with the next message.
 
 /** @import { Attached } from "../conversation.js" */
+/** @import { DraftFile } from "./drafts.js" */
 
-import { html, useLayoutEffect, useRef, useState } from "../../html.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../../html.js";
 import { t } from "../../languages.js";
 import { bytesOf } from "../../parts/format.js";
 import { Button } from "../answers/actions.js";
+import { keepFiles, keptFiles } from "./drafts.js";
 
 /** What a request may have at most (docs/api/runs.md); the server tells about its other limits. */
 const MAX_TOTAL_BYTES = 22 * 2 ** 20;
 const MAX_TITLE = 255;
+/** @type {AttachedFile[]} */
+const NONE = [];
 
 /**
  * `part` is null until the file has been read, of which `read` is the share.
- * @typedef {{id: number, file: File, part: Attached["part"] | null, read: number, problem: string}} AttachedFile
+ * @typedef {DraftFile & {id: number, read: number, problem: string}} AttachedFile
  */
 
 /** @typedef {ReturnType<typeof useAttachments>} Attachments */
 
 /**
- * The files of the next message, none when another conversation is shown. A message is `ready` once all have been read.
+ * The files of the next message, those that are kept under this name when another conversation is shown; null keeps none.
+ * A message is `ready` once all have been read.
  * @param {string} conversation
+ * @param {string | null} name
  */
-export function useAttachments(conversation) {
-  const [files, setFiles] = useState(/** @type {AttachedFile[]} */ ([]));
+export function useAttachments(conversation, name) {
+  // A conversation gets another name when its first message is sent, before the files are removed.
+  const [{ keptAs, files }, setHeld] = useState({ keptAs: /** @type {string | null} */ (null), files: NONE });
+  const setFiles = (/** @type {(now: AttachedFile[]) => AttachedFile[]} */ next) =>
+    setHeld((now) => ({ ...now, files: next(now.files) }));
   const count = useRef(0);
-  useLayoutEffect(() => setFiles([]), [conversation]);
+  useLayoutEffect(() => {
+    const kept = keptFiles(name).map((each) => ({ ...each, id: count.current++, read: 1, problem: "" }));
+    setHeld({ keptAs: name, files: kept });
+  }, [conversation]);
+  useEffect(() => {
+    const read = files.filter(({ part }) => part);
+    if (keptAs === null || keepFiles(keptAs, read)) return;
+    const ask = (/** @type {Event} */ event) => event.preventDefault();
+    addEventListener("beforeunload", ask);
+    return () => removeEventListener("beforeunload", ask);
+  }, [files]);
   const change = (/** @type {number} */ id, /** @type {Partial<AttachedFile>} */ changes) =>
     setFiles((now) => now.map((each) => (each.id === id ? { ...each, ...changes } : each)));
 

@@ -1,21 +1,15 @@
 """Errors in the form of OpenAI's API."""
 
-from typing import Any
-
 import pytest
 
-from app.http.middleware import Message, Receive, Scope
+from app.http.middleware import Message
 from app.http.openai.errors import PATH, OpenAiErrors
-
-
-async def nothing(_scope: Scope, _receive: Receive, _send: Any) -> None:
-    """An app that is not asked."""
 
 
 def translated(path: str, field: str) -> Message:
     problem = {"status": 422, "code": "invalid_request", "detail": f"{field}: is wrong"}
     errors = [{"field": field, "message": "is wrong"}]
-    found = OpenAiErrors(nothing).translate({**problem, "errors": errors, "instance": path}, {})
+    found = OpenAiErrors().translate({**problem, "errors": errors, "instance": path}, {})
     error: Message = found.body["error"]
     return error
 

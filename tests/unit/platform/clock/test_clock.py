@@ -54,6 +54,7 @@ def test_it_knows_how_far_it_is_ahead_of_the_database() -> None:
     times.off = timedelta(minutes=-5)
 
     assert (unknown, ahead, times.clock.ahead_of_database_s) == (0, 240, -60)
+    assert times.clock.database_now() == times.real - timedelta(minutes=4)
 
 
 @pytest.mark.parametrize("jump", JUMPS)

@@ -10,7 +10,7 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port that nothing takes before its program does: no connection gets it, and no test gets it twice."""
+    """A port that nothing takes before its program does: no connection gets it, and no caller twice."""
     while True:
         port = random.randrange(*_BETWEEN)  # noqa: S311 - nothing secret
         if port not in _given:
